@@ -1,0 +1,178 @@
+//! What a slot can hold: in flight → completed (a reply) or tombstone (a reason).
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Fence, Millis, RequestHash, SlotKey};
+
+/// What a record is the record of: who may settle it, and what it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// The claimed slot.
+    pub slot: SlotKey,
+    /// What was asked; another hash on the slot is a conflict.
+    pub hash: RequestHash,
+    /// The generation of the claim.
+    pub fence: Fence,
+}
+
+/// A completed claim, as its shard and the read index share it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Completion {
+    /// What was completed.
+    pub claim: Claim,
+    /// From when on the reply is not replayed.
+    pub expires: Millis,
+    /// The reply.
+    pub reply: Arc<Reply>,
+}
+
+/// The reply that a completed record keeps and every replay repeats: status, `Content-Type` (or
+/// its absence) and body, byte for byte (CONTRACT section 7).
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Reply {
+    status: u16,
+    content_type: ContentType,
+    body: Bytes,
+}
+
+/// What a reply takes beside its body, in bytes: a million of them stand in a store.
+const _: () = assert!(size_of::<Reply>() <= 56);
+
+impl fmt::Debug for Reply {
+    /// Without the payload, which no log may hold.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("status", &self.status)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A reply over the cap is never stored; its record becomes a `NotReplayable` tombstone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a body of {size} bytes exceeds `reply_bytes` ({cap})")]
+pub struct ReplyTooLarge {
+    /// The size of the body in bytes.
+    pub size: usize,
+    /// The cap in bytes.
+    pub cap: usize,
+}
+
+impl Reply {
+    /// A reply whose body fits `cap` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplyTooLarge`] when the body is longer.
+    pub fn new(
+        status: u16,
+        content_type: Option<Bytes>,
+        body: Bytes,
+        cap: usize,
+    ) -> Result<Self, ReplyTooLarge> {
+        if body.len() > cap {
+            return Err(ReplyTooLarge { size: body.len(), cap });
+        }
+        Ok(Self { status, content_type: ContentType::new(content_type), body })
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The `Content-Type` header value as received, or `None` where there was none.
+    pub fn content_type(&self) -> Option<&Bytes> {
+        self.content_type.get()
+    }
+
+    /// The body as received.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+}
+
+/// What upstreams of MCP nearly always send. Kept once, not with every reply.
+static COMMON_TYPES: [Bytes; 4] = [
+    Bytes::from_static(b"application/json"),
+    Bytes::from_static(b"application/json; charset=utf-8"),
+    Bytes::from_static(b"application/json;charset=utf-8"),
+    Bytes::from_static(b"text/event-stream"),
+];
+
+/// A `Content-Type` in few bytes. Each value has one form, so that equal ones are equal.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum ContentType {
+    Absent,
+    /// A place in [`COMMON_TYPES`].
+    Common(u8),
+    Other(Box<Bytes>),
+}
+
+impl ContentType {
+    fn new(value: Option<Bytes>) -> Self {
+        let Some(value) = value else {
+            return Self::Absent;
+        };
+        match (0..).zip(&COMMON_TYPES).find(|(_, common)| **common == value) {
+            Some((place, _)) => Self::Common(place),
+            None => Self::Other(Box::new(value)),
+        }
+    }
+
+    fn get(&self) -> Option<&Bytes> {
+        match self {
+            Self::Absent => None,
+            Self::Common(place) => COMMON_TYPES.get(usize::from(*place)),
+            Self::Other(value) => Some(value),
+        }
+    }
+}
+
+/// Why a record cannot be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TombstoneReason {
+    /// Nobody can say whether the tool ran.
+    Unknown,
+    /// The tool ran and answered, but the reply was not kept.
+    NotReplayable,
+}
+
+/// Which cap refused a begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CapacityLimit {
+    /// Records in flight of the scope.
+    ScopeInFlight,
+    /// Records in flight of the principal.
+    PrincipalInFlight,
+    /// Records in flight of the store.
+    StoreInFlight,
+    /// Tombstones of the scope, reserved ones included.
+    ScopeTombstones,
+    /// Records of the scope, none of them evictable.
+    ScopeEntries,
+    /// Records of the principal, none of them evictable.
+    PrincipalEntries,
+    /// Records of the store, none of them evictable.
+    StoreEntries,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_type_comes_back_as_it_was_received() {
+        let types = ["application/json", "Application/JSON", "text/event-stream", "text/plain", ""];
+        for value in types {
+            let given = Some(Bytes::copy_from_slice(value.as_bytes()));
+            let reply = Reply::new(200, given.clone(), Bytes::new(), 0).expect("no body");
+            assert_eq!(reply.content_type(), given.as_ref());
+        }
+        let without = Reply::new(200, None, Bytes::new(), 0).expect("no body");
+        assert_eq!(without.content_type(), None, "an absent type is not an empty one");
+    }
+}

@@ -1,0 +1,60 @@
+//! An answer on its way to the caller of a begin.
+
+use std::sync::Arc;
+
+use super::directory::Directory;
+use super::supervision::Health;
+use crate::claim::protocol::Outcome;
+use crate::claim::{Settlement, SlotKey, TombstoneReason};
+use crate::store::{Begun, StoreError, Ticket};
+
+/// The answer to a begin until its caller takes it. A claim that nobody takes was never handed out,
+/// so nothing was dispatched under it: it is released. From then on the ticket guards it.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    outcome: Option<Outcome>,
+    slot: SlotKey,
+    home: usize,
+    directory: Arc<Directory>,
+}
+
+impl Delivery {
+    pub(super) fn new(
+        outcome: Outcome,
+        slot: SlotKey,
+        home: usize,
+        directory: Arc<Directory>,
+    ) -> Self {
+        Self { outcome: Some(outcome), slot, home, directory }
+    }
+
+    /// The caller takes the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Down`] when the coordinator is lost, [`StoreError::Overloaded`] when too many
+    /// wait.
+    pub(super) fn accept(mut self, health: &Health) -> Result<Begun, StoreError> {
+        Ok(match self.outcome.take() {
+            Some(Outcome::First(fence)) => {
+                let guard = Arc::clone(&self.directory);
+                Begun::First(Ticket::new(self.slot, fence, self.home, guard))
+            }
+            Some(Outcome::Replay(reply)) => Begun::Replay(reply),
+            Some(Outcome::Conflict) => Begun::Conflict,
+            Some(Outcome::InFlight) => Begun::InFlight,
+            Some(Outcome::Tombstone(TombstoneReason::Unknown)) => Begun::Unknown,
+            Some(Outcome::Tombstone(TombstoneReason::NotReplayable)) => Begun::NotReplayable,
+            Some(Outcome::Capacity(limit)) => Begun::Capacity(limit),
+            Some(Outcome::Unavailable) | None => return Err(health.why_unavailable()),
+        })
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if let Some(Outcome::First(fence)) = self.outcome.take() {
+            self.directory.settle(self.slot, fence, self.home, Settlement::Release);
+        }
+    }
+}

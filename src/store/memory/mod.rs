@@ -1,0 +1,232 @@
+//! The memory store: shard actors that own the records, and a coordinator for a full store.
+//!
+//! The actors are thin shells around the machines of [`crate::claim`]; what they share is the
+//! [`crate::ledger`] and the read index. STORE section 3 is the design.
+
+mod coordinator;
+mod delivery;
+mod directory;
+mod read_index;
+mod shard;
+mod supervision;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::dev::channel::channel;
+use actix::{Actor, Addr, Arbiter, Context};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+
+use self::coordinator::{CoordinatorActor, CoordinatorInput};
+use self::directory::Directory;
+use self::read_index::ReadIndex;
+use self::shard::{ShardActor, ShardInput};
+use self::supervision::Health;
+use super::{
+    Begin, Begun, Clock, Known, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
+};
+use crate::claim::protocol::ShardId;
+use crate::claim::{Limits, PrincipalId, Reply, Settlement, TombstoneReason};
+use crate::ledger::{Ledger, ShardLedger};
+
+/// How long a begin waits for its answer, time in the mailbox and at the coordinator included.
+pub const BEGIN_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a settle waits for its answer. It lands all the same.
+pub const SETTLE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a stop waits for what was already sent.
+pub const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// Begins in the mailbox of one shard; one more waits outside, within [`BEGIN_WAIT`]. Settles are
+/// not counted: there is at most one for each ticket out, and none may be lost.
+pub const MAILBOX_BEGINS: usize = 1024;
+
+/// A store in the memory of this process.
+pub struct MemoryStore {
+    ledger: Arc<Ledger>,
+    index: Arc<ReadIndex>,
+    clock: Arc<dyn Clock>,
+    health: Arc<Health>,
+    directory: Arc<Directory>,
+    admissions: Box<[Arc<Semaphore>]>,
+    arbiters: Box<[actix::ArbiterHandle]>,
+}
+
+impl MemoryStore {
+    /// Starts the store: each shard, and the coordinator, on a thread of its own. `shards` of 0
+    /// counts as 1.
+    ///
+    /// # Panics
+    ///
+    /// Outside a running actix system, and when the system gives no more threads.
+    pub fn start(limits: Limits, shards: usize, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let shards = shards.max(1);
+        let ledger = Ledger::new((&limits).into(), shards);
+        let index = Arc::new(ReadIndex::for_entries(limits.entries));
+        let health = Arc::new(Health::new(shards));
+        let (coordinator, coordinator_inbox) = channel(MAILBOX_BEGINS);
+        let (addresses, inboxes): (Vec<_>, Vec<_>) =
+            (0..shards).map(|_| channel(MAILBOX_BEGINS)).unzip();
+        let directory = Arc::new(Directory::new(
+            addresses.into_iter().map(Addr::new).collect(),
+            Addr::new(coordinator),
+        ));
+        let mut arbiters = Vec::with_capacity(shards + 1);
+        let actor = CoordinatorActor::new(
+            Arc::clone(&ledger),
+            Arc::clone(&clock),
+            Arc::clone(&health),
+            Arc::clone(&directory),
+        );
+        arbiters.push(run(actor, coordinator_inbox));
+        for (shard, inbox) in inboxes.into_iter().enumerate() {
+            let home = ShardLedger::new(Arc::clone(&ledger), ShardId(shard), Arc::clone(&index));
+            let actor = ShardActor::new(
+                limits,
+                home,
+                Arc::clone(&clock),
+                Arc::clone(&health),
+                Arc::clone(&directory),
+            );
+            arbiters.push(run(actor, inbox));
+        }
+        let admissions = (0..shards).map(|_| Arc::new(Semaphore::new(MAILBOX_BEGINS))).collect();
+        let arbiters = arbiters.into();
+        Arc::new(Self { ledger, index, clock, health, directory, admissions, arbiters })
+    }
+
+    /// The shard of a principal. Not by its first bytes: those are its hash in the shard's maps,
+    /// and all principals of a shard must not share them.
+    fn shard_of(&self, principal: &PrincipalId) -> usize {
+        let mut bytes = [0u8; 8];
+        bytes.copy_from_slice(&principal.as_bytes()[8..16]);
+        let shards = self.admissions.len() as u64;
+        (u64::from_le_bytes(bytes) % shards) as usize
+    }
+
+    async fn begin(&self, begin: Begin) -> Result<Begun, StoreError> {
+        let shard = self.shard_of(&begin.principal);
+        self.health.shard(shard)?;
+        if let Some(known) = self.index.look_up(&begin, &*self.clock) {
+            return Ok(known.into());
+        }
+        match timeout(BEGIN_WAIT, self.ask(shard, begin)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(StoreError::Timeout),
+        }
+    }
+
+    /// Asks the shard. Dropped before the answer was taken, a `First` among it is released.
+    async fn ask(&self, shard: usize, begin: Begin) -> Result<Begun, StoreError> {
+        let admission = Arc::clone(&self.admissions[shard]);
+        let in_mailbox = admission.acquire_owned().await.map_err(|_| self.health.why_gone())?;
+        let (reply, answer) = oneshot::channel();
+        self.directory.tell_shard(shard, ShardInput::Begin { begin, reply, in_mailbox });
+        let delivery = answer.await.map_err(|_| self.health.why_gone())?;
+        delivery.accept(&self.health)
+    }
+
+    /// Settles a ticket. It is not bounded by the mailbox: were it dropped while it waited for
+    /// room, its slot would stay in flight for ever.
+    async fn settle(&self, ticket: Ticket, settlement: Settlement) -> Result<Settled, StoreError> {
+        let (slot, fence, home) = ticket.into_parts();
+        let (reply, answer) = oneshot::channel();
+        let input = ShardInput::Settle { slot, fence, settlement, reply: Some(reply) };
+        self.directory.tell_shard(home, input);
+        match timeout(SETTLE_WAIT, answer).await {
+            Ok(answer) => answer.map_err(|_| self.health.why_gone()),
+            Err(_) => Err(StoreError::Timeout),
+        }
+    }
+
+    /// First every begin that was already sent is answered, then every actor stops.
+    async fn drain(&self) {
+        for message in [ShardInput::Drain, ShardInput::Stop] {
+            for shard in 0..self.admissions.len() {
+                let (done, stopped) = oneshot::channel();
+                self.directory.tell_shard(shard, message(done));
+                // An actor that is gone has nothing left to drain.
+                let _ = stopped.await;
+            }
+        }
+        let (done, stopped) = oneshot::channel();
+        self.directory.tell_coordinator(CoordinatorInput::Stop(done));
+        let _ = stopped.await;
+    }
+}
+
+/// Runs an actor on a thread of its own.
+fn run<A: Actor<Context = Context<A>> + Send>(
+    actor: A,
+    inbox: actix::dev::channel::AddressReceiver<A>,
+) -> actix::ArbiterHandle {
+    let arbiter = Arbiter::new();
+    arbiter.spawn_fn(move || {
+        Context::with_receiver(inbox).run(actor);
+    });
+    arbiter.handle()
+}
+
+impl Store for MemoryStore {
+    fn look_up(&self, begin: &Begin) -> Option<Known> {
+        // A shard that is down answers nothing any more, its replies included.
+        self.health.shard(self.shard_of(&begin.principal)).ok()?;
+        self.index.look_up(begin, &*self.clock)
+    }
+
+    fn begin(&self, begin: Begin) -> StoreFuture<'_, Begun> {
+        Box::pin(self.begin(begin))
+    }
+
+    fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {
+        Box::pin(self.settle(ticket, Settlement::Complete(Arc::new(reply))))
+    }
+
+    fn tombstone(&self, ticket: Ticket, reason: TombstoneReason) -> StoreFuture<'_, Settled> {
+        Box::pin(self.settle(ticket, Settlement::Tombstone(reason)))
+    }
+
+    fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled> {
+        Box::pin(self.settle(ticket, Settlement::Release))
+    }
+
+    /// Of a shard that died, the completed records count as tombstones: they stand, and cannot be
+    /// evicted.
+    fn occupancy(&self) -> Occupancy {
+        let counts = self.ledger.counts();
+        Occupancy {
+            records: counts.records,
+            in_flight: counts.in_flight,
+            completed: counts.completed,
+            tombstones: counts.records.saturating_sub(counts.in_flight + counts.completed),
+            evictions: self.ledger.evictions(),
+        }
+    }
+
+    fn ready(&self) -> Result<(), StoreError> {
+        self.health.all()
+    }
+
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
+
+    fn stop(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async {
+            self.health.stop();
+            for admission in &self.admissions {
+                admission.close();
+            }
+            let drained = timeout(STOP_WAIT, self.drain()).await;
+            for arbiter in &self.arbiters {
+                arbiter.stop();
+            }
+            drained.map_err(|_| StoreError::Timeout)
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! The store: one interface, one behaviour (STORE section 1).
+
+pub mod clock;
+pub mod memory;
+mod ticket;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub use clock::{Clock, MonotonicClock};
+pub use ticket::{SettleOnDrop, Ticket};
+
+pub use crate::claim::{Begin, Settled};
+use crate::claim::{CapacityLimit, Reply, TombstoneReason};
+
+/// A future that a store hands out; boxed, because the gateway chooses its store at run time.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// The answer to a begin (CONTRACT section 4).
+#[derive(Debug)]
+pub enum Begun {
+    /// The slot was free and is now in flight: execute, then settle the ticket.
+    First(Ticket),
+    /// Completed under the same hash: the stored reply.
+    Replay(Arc<Reply>),
+    /// Any record under another hash.
+    Conflict,
+    /// In flight under the same hash.
+    InFlight,
+    /// A tombstone: the outcome is unknown.
+    Unknown,
+    /// A tombstone: the reply was not kept.
+    NotReplayable,
+    /// No room.
+    Capacity(CapacityLimit),
+}
+
+/// What a completed record answers (CONTRACT section 4).
+#[derive(Debug)]
+pub enum Known {
+    /// Under the same hash: the stored reply.
+    Replay(Arc<Reply>),
+    /// Under another hash.
+    Conflict,
+}
+
+impl From<Known> for Begun {
+    fn from(known: Known) -> Self {
+        match known {
+            Known::Replay(reply) => Self::Replay(reply),
+            Known::Conflict => Self::Conflict,
+        }
+    }
+}
+
+/// Why a store could not answer. Nothing was executed and nothing is freed because of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The part of the store that owns this principal has failed; the process must be restarted.
+    #[error("the store is not available; restart the gateway")]
+    Down,
+    /// The store did not answer in time.
+    #[error("the store did not answer in time; retry with the same key")]
+    Timeout,
+    /// Too many begins of this principal, or of the store, wait for room at once.
+    #[error("too many calls wait for room in the store; retry with the same key")]
+    Overloaded,
+    /// The store is stopping.
+    #[error("the store is stopping; retry with the same key")]
+    Stopping,
+}
+
+/// Occupancy against every store-wide cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Occupancy {
+    /// Records of any state; expired ones count until they are swept.
+    pub records: u32,
+    /// Records in flight.
+    pub in_flight: u32,
+    /// Completed records.
+    pub completed: u32,
+    /// Tombstones.
+    pub tombstones: u32,
+    /// Completed records evicted since the start, to make room for newer ones.
+    pub evictions: u64,
+}
+
+/// A store. Every implementation is linearizable with respect to the model of STORE section 2.
+pub trait Store: Send + Sync + 'static {
+    /// What a completed record answers, where the store can say so at once and without a claim:
+    /// most retries. `None` says nothing; ask [`begin`](Self::begin).
+    fn look_up(&self, begin: &Begin) -> Option<Known>;
+
+    /// Takes a free slot, or says what holds it. Atomic: of N concurrent begins on a free slot
+    /// exactly one is [`Begun::First`].
+    fn begin(&self, begin: Begin) -> StoreFuture<'_, Begun>;
+
+    /// Settles a claim with its reply.
+    fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled>;
+
+    /// Settles a claim as a tombstone.
+    fn tombstone(&self, ticket: Ticket, reason: TombstoneReason) -> StoreFuture<'_, Settled>;
+
+    /// Settles a claim by freeing its slot: only where nothing was executed.
+    fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled>;
+
+    /// Occupancy, without a scan.
+    fn occupancy(&self) -> Occupancy;
+
+    /// Whether every part of the store answers.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Down`] or [`StoreError::Stopping`].
+    fn ready(&self) -> Result<(), StoreError>;
+
+    /// The name of the kind, as in `[store] kind`.
+    fn kind(&self) -> &'static str;
+
+    /// Stops the store after everything already sent to it has been handled.
+    fn stop(&self) -> StoreFuture<'_, ()>;
+}

@@ -1,0 +1,157 @@
+//! Stores that are wrong on purpose: the checker must refute each.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use onceward::claim::{Limits, Millis, Reply, SlotKey, TombstoneReason};
+use onceward::store::memory::MemoryStore;
+use onceward::store::{
+    Begin, Begun, Known, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
+};
+
+use crate::clock::ManualClock;
+use crate::hammer::{Setting, hammer, limits};
+
+/// What a wrapped store does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrong {
+    /// It replays what was evicted or has expired.
+    RemembersTheGone,
+    /// It frees what was dropped or has an unknown outcome.
+    FreesTheUnknown,
+    /// Every other begin asks another store.
+    HasTwoMinds,
+    /// It keeps the reply of the first completion of a slot for all later ones.
+    KeepsTheFirst,
+}
+
+struct Broken {
+    wrong: Wrong,
+    inner: Arc<MemoryStore>,
+    other: Arc<MemoryStore>,
+    begins: AtomicU64,
+    replies: Mutex<HashMap<SlotKey, Reply>>,
+}
+
+impl Broken {
+    fn start(wrong: Wrong, limits: Limits, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+        let inner = MemoryStore::start(limits, 2, Arc::clone(&clock) as _);
+        let other = MemoryStore::start(limits, 1, clock);
+        let (begins, replies) = (AtomicU64::new(0), Mutex::default());
+        Arc::new(Self { wrong, inner, other, begins, replies })
+    }
+
+    fn remembered(&self, slot: SlotKey) -> Option<Reply> {
+        self.replies.lock().expect("no holder panics").get(&slot).cloned()
+    }
+
+    async fn begin_wrongly(&self, begin: Begin) -> Result<Begun, StoreError> {
+        let odd = self.begins.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        if self.wrong == Wrong::HasTwoMinds && odd {
+            return Store::begin(&*self.other, begin).await;
+        }
+        let begun = Store::begin(&*self.inner, begin).await?;
+        match (begun, self.remembered(begin.slot)) {
+            (Begun::First(ticket), Some(reply)) if self.wrong == Wrong::RemembersTheGone => {
+                self.inner.release(ticket).await?;
+                Ok(Begun::Replay(Arc::new(reply)))
+            }
+            (begun, _) => Ok(begun),
+        }
+    }
+}
+
+impl Store for Broken {
+    fn look_up(&self, _: &Begin) -> Option<Known> {
+        None
+    }
+
+    fn begin(&self, begin: Begin) -> StoreFuture<'_, Begun> {
+        Box::pin(self.begin_wrongly(begin))
+    }
+
+    fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {
+        let mut replies = self.replies.lock().expect("no holder panics");
+        let reply = match self.wrong {
+            Wrong::KeepsTheFirst => replies.entry(ticket.slot()).or_insert(reply).clone(),
+            _ => {
+                replies.insert(ticket.slot(), reply.clone());
+                reply
+            }
+        };
+        self.inner.complete(ticket, reply)
+    }
+
+    fn tombstone(&self, ticket: Ticket, reason: TombstoneReason) -> StoreFuture<'_, Settled> {
+        match self.wrong {
+            Wrong::FreesTheUnknown => self.inner.release(ticket),
+            _ => self.inner.tombstone(ticket, reason),
+        }
+    }
+
+    fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled> {
+        self.inner.release(ticket)
+    }
+
+    fn occupancy(&self) -> Occupancy {
+        let (inner, other) = (self.inner.occupancy(), self.other.occupancy());
+        Occupancy { in_flight: inner.in_flight + other.in_flight, ..inner }
+    }
+
+    fn ready(&self) -> Result<(), StoreError> {
+        self.inner.ready()
+    }
+
+    fn kind(&self) -> &'static str {
+        "broken"
+    }
+
+    fn stop(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async {
+            self.inner.stop().await?;
+            self.other.stop().await
+        })
+    }
+}
+
+/// Enough histories to see through each of them, many times over.
+const HISTORIES: u64 = 400;
+
+async fn refuted(what: &str, limits: Limits, start: crate::hammer::Factory<'_>) {
+    let setting = Setting { limits, slots: 16, threads: 3, begins: 8 };
+    assert!(hammer(setting, start, HISTORIES).await.is_err(), "{what} passes for a store");
+}
+
+#[actix::test]
+async fn broken_stores_are_refuted() {
+    let tight = limits((3, 3), (3, 3), (3, 3), 3);
+    for wrong in
+        [Wrong::RemembersTheGone, Wrong::FreesTheUnknown, Wrong::HasTwoMinds, Wrong::KeepsTheFirst]
+    {
+        let start =
+            move |limits: Limits, clock: Arc<ManualClock>| Broken::start(wrong, limits, clock);
+        refuted(&format!("a store that {wrong:?}"), tight, &start).await;
+    }
+}
+
+/// A store whose caps, lifetimes or counts are not those that it is judged by.
+#[actix::test]
+async fn a_store_with_other_limits_is_refuted() {
+    let judged = limits((3, 2), (3, 2), (3, 2), 2);
+    let others = [
+        Limits { entries: 4, ..judged },
+        Limits { entries: 2, principal_entries: 2, scope_entries: 2, ..judged },
+        Limits { in_flight: 3, ..judged },
+        Limits { in_flight: 1, principal_in_flight: 1, scope_in_flight: 1, ..judged },
+        Limits { scope_tombstones: 3, ..judged },
+        Limits { ttl: Millis(12), tombstone_ttl: Millis(12), ..judged },
+        Limits { ttl: Millis(2), ..judged },
+    ];
+    for other in others {
+        let start = move |_: Limits, clock: Arc<ManualClock>| {
+            MemoryStore::start(other, 2, clock) as Arc<dyn Store>
+        };
+        refuted(&format!("a store with {other:?}"), judged, &start).await;
+    }
+}

@@ -1,0 +1,55 @@
+//! The memory store is linearizable, at every cap.
+
+use std::sync::Arc;
+
+use onceward::claim::Limits;
+use onceward::store::Store;
+use onceward::store::memory::MemoryStore;
+
+use crate::clock::ManualClock;
+use crate::hammer::{Setting, hammer, limits};
+
+/// Of each store below.
+const HISTORIES: u64 = 400;
+
+fn memory(shards: usize) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn Store> {
+    move |limits, clock| MemoryStore::start(limits, shards, clock) as Arc<dyn Store>
+}
+
+async fn check(name: &str, setting: Setting, shards: usize) {
+    let operations = match hammer(setting, &memory(shards), HISTORIES).await {
+        Ok(operations) => operations,
+        Err(refuted) => panic!("{name}: {refuted:?}"),
+    };
+    println!("{name}: {operations} operations in linearizable histories");
+}
+
+/// Four principals of two scopes each, in a store with room for less than their records.
+fn setting(limits: Limits) -> Setting {
+    Setting { limits, slots: 32, threads: 3, begins: 8 }
+}
+
+#[actix::test]
+async fn at_the_cap_of_the_store() {
+    let wide = |entries, in_flight| {
+        let caps = (entries, in_flight);
+        setting(limits(caps, caps, caps, 8))
+    };
+    check("the store's cap, two shards", wide(3, 3), 2).await;
+    check("one in flight, two shards", wide(2, 1), 2).await;
+    check("the store's cap, three shards", wide(4, 3), 3).await;
+}
+
+#[actix::test]
+async fn at_the_caps_of_scopes_and_principals() {
+    let narrow = Setting { slots: 8, ..setting(limits((8, 6), (3, 3), (2, 2), 2)) };
+    check("the caps of scopes and principals, one shard", narrow, 1).await;
+    let both = Setting { slots: 16, ..setting(limits((3, 3), (3, 2), (2, 2), 2)) };
+    check("all caps at once, two shards", both, 2).await;
+}
+
+#[actix::test]
+async fn on_few_slots() {
+    let few = Setting { slots: 3, threads: 4, ..setting(limits((3, 3), (3, 3), (3, 3), 3)) };
+    check("few slots, two shards", few, 2).await;
+}

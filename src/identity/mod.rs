@@ -1,0 +1,118 @@
+//! From a request's headers to who calls (CONTRACT sections 2 and 9).
+//!
+//! [`authenticate`] reads one server's [`Auth`] rules; [`identify`] adds observe mode, in which a
+//! failed authentication is an anonymous caller instead of a refusal.
+
+mod bearer;
+mod governance;
+mod principal;
+
+use actix_web::http::header::HeaderMap;
+
+pub use governance::{AGENT_HEADER, HUMAN_HEADER, TEAM_HEADER, session_name};
+pub use principal::{MAX_SUBJECT_BYTES, Principal, PrincipalError};
+
+use crate::policy::{Auth, Mode, ServerPolicy};
+
+/// A principal whose credential this gateway checked itself. Only this module makes one, so a
+/// function that takes it cannot be called for a caller who merely claims a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified(Principal);
+
+impl Verified {
+    /// Who it is.
+    pub fn principal(&self) -> &Principal {
+        &self.0
+    }
+}
+
+/// Who sent a request, and how far that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// The gateway checked a credential (`api_key`), or the operator configured the only user of a
+    /// loopback listener (`static`). The only kind that may use an idempotency key.
+    Verified(Verified),
+    /// The request's own headers say so, and nobody checked them (`header`).
+    Delegated(Principal),
+    /// Nobody is named.
+    Anonymous,
+}
+
+impl Identity {
+    /// The caller that authorization matches grants against.
+    pub fn principal(&self) -> Option<&Principal> {
+        match self {
+            Self::Verified(verified) => Some(&verified.0),
+            Self::Delegated(principal) => Some(principal),
+            Self::Anonymous => None,
+        }
+    }
+
+    /// The caller as a scope of idempotency keys may name it.
+    pub fn verified(&self) -> Option<&Verified> {
+        match self {
+            Self::Verified(verified) => Some(verified),
+            Self::Delegated(_) | Self::Anonymous => None,
+        }
+    }
+}
+
+/// Why a request could not be authenticated. The answer is 401 with `WWW-Authenticate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// No credential was sent.
+    #[error("the request carries no credential: send `Authorization: Bearer <key>`")]
+    MissingCredential,
+    /// A credential was sent that is not one of this server's.
+    #[error("the bearer token is not valid for this server")]
+    InvalidToken,
+    /// A governance header comes twice or is not made of visible ASCII characters.
+    #[error("the header `{0}` must come once, in visible ASCII characters")]
+    UnreadableHeader(&'static str),
+}
+
+impl AuthError {
+    /// The stable machine-readable name (CONTRACT section 6).
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::MissingCredential | Self::UnreadableHeader(_) => "missing_identity",
+            Self::InvalidToken => "invalid_token",
+        }
+    }
+}
+
+/// Who sent these headers, by the server's rules.
+///
+/// # Errors
+///
+/// A credential that is missing, invalid or sent twice where the mode needs one, and governance
+/// headers that cannot be read in mode `header`. Absent governance headers are no error: the
+/// caller is anonymous, and authorization decides.
+pub fn authenticate(auth: &Auth, headers: &HeaderMap) -> Result<Identity, AuthError> {
+    match auth {
+        Auth::ApiKey(keys) => {
+            bearer::verify(keys, headers).map(|caller| Identity::Verified(Verified(caller.clone())))
+        }
+        Auth::Static(caller) => Ok(Identity::Verified(Verified(caller.clone()))),
+        Auth::Header => {
+            Ok(governance::delegated(headers)?.map_or(Identity::Anonymous, Identity::Delegated))
+        }
+        Auth::None => Ok(Identity::Anonymous),
+    }
+}
+
+/// [`authenticate`] under a server's policy: in observe mode nothing is refused here, a caller
+/// without a valid credential is anonymous (CONTRACT section 9).
+///
+/// # Errors
+///
+/// Those of [`authenticate`], in every other mode.
+pub fn identify(policy: &ServerPolicy, headers: &HeaderMap) -> Result<Identity, AuthError> {
+    match (authenticate(&policy.auth, headers), policy.mode) {
+        (Err(_), Mode::Observe) => Ok(Identity::Anonymous),
+        (outcome, _) => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! How a server's callers are authenticated, as it is used.
+
+use std::fmt;
+
+use super::document;
+use super::words::AuthMode;
+use crate::identity::Principal;
+
+/// The most API keys of one server; every request is compared with each.
+pub const MAX_API_KEYS: usize = 1024;
+
+/// The rules of [`crate::identity::authenticate`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// A bearer token out of a list.
+    ApiKey(ApiKeys),
+    /// One configured principal, on a loopback listener only.
+    Static(Principal),
+    /// Unverified governance headers.
+    Header,
+    /// Nobody is named.
+    None,
+}
+
+impl Auth {
+    /// The name of the mode in a policy document.
+    pub const fn mode(&self) -> &'static str {
+        match self {
+            Self::ApiKey(_) => "api_key",
+            Self::Static(_) => "static",
+            Self::Header => "header",
+            Self::None => "none",
+        }
+    }
+
+    /// Whether a caller can be verified, which idempotency keys need.
+    pub const fn verifies(&self) -> bool {
+        matches!(self, Self::ApiKey(_) | Self::Static(_))
+    }
+}
+
+/// The keys of one server: at least one, at most [`MAX_API_KEYS`], ids and digests unique.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeys(Vec<ApiKey>);
+
+impl ApiKeys {
+    /// Every key, in the order of the document.
+    pub fn iter(&self) -> impl Iterator<Item = &ApiKey> {
+        self.0.iter()
+    }
+
+    /// How many there are.
+    #[expect(clippy::len_without_is_empty, reason = "there is always at least one")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// One key. Its `Debug` leaves the digest out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// The operator's name for it.
+    pub id: String,
+    /// Whom it stands for.
+    pub principal: Principal,
+    sha256: [u8; 32],
+}
+
+impl ApiKey {
+    /// The SHA-256 of the secret; to be compared in constant time.
+    pub fn sha256(&self) -> &[u8; 32] {
+        &self.sha256
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiKey")
+            .field("id", &self.id)
+            .field("principal", &self.principal)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is wrong: the field and the problem.
+type Mistake = (String, String);
+
+/// Reads the `auth` table; `loopback` says whether every caller is on this machine.
+pub(super) fn build(auth: document::Auth, loopback: bool) -> Result<Auth, Mistake> {
+    refuse_oauth(&auth)?;
+    let mode = auth.mode.unwrap_or_default();
+    refuse_fields_of_other_modes(&auth, mode)?;
+    match mode {
+        AuthMode::ApiKey => api_keys(auth.api_keys.unwrap_or_default()).map(Auth::ApiKey),
+        AuthMode::Static if !loopback => Err(mistake(
+            "auth.mode",
+            "`static` would let every caller of a listener that is not loopback act as this \
+             principal: use `api_key`, or let `[listen] mcp` be 127.0.0.1 or [::1]",
+        )),
+        AuthMode::Static => {
+            principal(&auth.human_id, &auth.agent_id, &auth.team_id).map(Auth::Static)
+        }
+        AuthMode::Header => Ok(Auth::Header),
+        AuthMode::None => Ok(Auth::None),
+    }
+}
+
+/// An issuer or an audience means OAuth even where the mode is left out; reading such a document
+/// as mode `header` would believe anybody.
+fn refuse_oauth(auth: &document::Auth) -> Result<(), Mistake> {
+    for (field, value) in [("auth.issuer_url", &auth.issuer_url), ("auth.audience", &auth.audience)]
+    {
+        if value.as_ref().is_some_and(|text| !text.is_empty()) {
+            return Err(mistake(
+                field,
+                "belongs to mode `oauth`, which is not supported by this build: use `api_key`, or \
+                 leave the field out",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_fields_of_other_modes(auth: &document::Auth, mode: AuthMode) -> Result<(), Mistake> {
+    let set = |text: &document::Text| text.as_ref().is_some_and(|text| !text.is_empty());
+    if mode != AuthMode::ApiKey && auth.api_keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
+        return Err(mistake("auth.api_keys", "needs `mode: api_key`"));
+    }
+    let subjects = [
+        ("auth.human_id", &auth.human_id),
+        ("auth.agent_id", &auth.agent_id),
+        ("auth.team_id", &auth.team_id),
+    ];
+    match subjects.iter().find(|(_, value)| mode != AuthMode::Static && set(value)) {
+        Some((field, _)) => Err(mistake(field, "needs `mode: static`")),
+        None => Ok(()),
+    }
+}
+
+fn api_keys(listed: Vec<document::ApiKey>) -> Result<ApiKeys, Mistake> {
+    if listed.is_empty() {
+        return Err(mistake("auth.api_keys", "must list at least one key"));
+    }
+    if listed.len() > MAX_API_KEYS {
+        return Err(mistake("auth.api_keys", &format!("must list at most {MAX_API_KEYS} keys")));
+    }
+    let mut keys: Vec<ApiKey> = Vec::with_capacity(listed.len());
+    let (mut ids, mut digests) =
+        (std::collections::HashSet::new(), std::collections::HashSet::new());
+    for (index, key) in listed.into_iter().enumerate() {
+        let at =
+            |field: &str, problem: &str| (format!("auth.api_keys[{index}]{field}"), problem.into());
+        if key.id.is_empty() {
+            return Err(at(".id", "must not be empty"));
+        }
+        if !ids.insert(key.id.clone()) {
+            return Err(at(".id", "is already used by an earlier key"));
+        }
+        if !digests.insert(key.sha256) {
+            return Err(at(".sha256", "is already used by an earlier key"));
+        }
+        let principal = Principal::new(
+            key.human_id.as_deref(),
+            key.agent_id.as_deref(),
+            key.team_id.as_deref(),
+        )
+        .map_err(|problem| at("", &problem.to_string()))?;
+        keys.push(ApiKey { id: key.id, principal, sha256: key.sha256.0 });
+    }
+    Ok(ApiKeys(keys))
+}
+
+fn principal(
+    human: &document::Text,
+    agent: &document::Text,
+    team: &document::Text,
+) -> Result<Principal, Mistake> {
+    Principal::new(human.as_deref(), agent.as_deref(), team.as_deref())
+        .map_err(|problem| mistake("auth", &problem.to_string()))
+}
+
+fn mistake(field: &str, problem: &str) -> Mistake {
+    (field.to_owned(), problem.to_owned())
+}

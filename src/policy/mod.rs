@@ -1,0 +1,39 @@
+//! What may happen: policy documents, session bindings, and the decision on one request
+//! (CONTRACT section 9).
+//!
+//! A document's text becomes types once, when it is loaded ([`PolicySet::load`]); afterwards
+//! everything is a lookup. [`authorize()`] is pure. [`PolicyWatch`] and [`SessionsWatch`] keep the
+//! last good content in use while files change.
+
+mod auth;
+mod authorize;
+mod build;
+mod document;
+mod error;
+mod grant;
+mod read;
+mod reload;
+mod server;
+mod session;
+mod set;
+mod slots;
+mod values;
+mod watch;
+mod words;
+
+pub use auth::{ApiKey, ApiKeys, Auth, MAX_API_KEYS};
+pub use authorize::{Decision, Reason, Request, authorize};
+pub use build::MAX_NAME;
+pub use error::{Place, PolicyError, PolicyErrors};
+pub use grant::{Grant, Grants, Subjects, ToolRule};
+pub use reload::{Polled, Reloads};
+pub use server::{IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool};
+pub use session::{Binding, MAX_SESSIONS, MAX_SESSIONS_BYTES, SessionsFile};
+pub use set::{LoadContext, MAX_DOCUMENT_BYTES, MAX_SERVERS, PolicySet};
+pub use slots::MAX_REMEMBERED;
+pub(crate) use values::HexDigest;
+pub use watch::{PolicyWatch, SessionsWatch};
+pub use words::{DefaultDecision, Keys, Mode, RuleDecision, SideEffect, Streams, Trust};
+
+#[cfg(test)]
+mod tests;

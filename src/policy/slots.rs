@@ -1,0 +1,126 @@
+//! What gives a call its slot, and so must not change while records may stand (CONTRACT section 9,
+//! "a reload that would move slots").
+
+use std::collections::HashMap;
+
+use super::auth::{ApiKey, Auth};
+use super::error::{PolicyError, PolicyErrors};
+use super::server::ServerPolicy;
+use super::set::PolicySet;
+use crate::claim::{Fingerprint, KeyFormat, Pointer};
+use crate::identity::Principal;
+
+/// The most servers and credentials that one process remembers; past it, a reload that brings new
+/// ones is refused until a restart.
+pub const MAX_REMEMBERED: usize = 65_536;
+
+/// What every server that this process ever served made slots of, by uid. A server that left is
+/// remembered too: its records stand, and it may come back.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SlotMemory(HashMap<String, SlotRules>);
+
+#[derive(Debug, Clone)]
+struct SlotRules {
+    auth_mode: &'static str,
+    static_principal: Option<Principal>,
+    /// Whom each API key ever listed stood for, by digest.
+    credentials: HashMap<[u8; 32], Principal>,
+    session_header: String,
+    format: KeyFormat,
+    fingerprint: Fingerprint,
+    key_pointers: Vec<Pointer>,
+}
+
+impl SlotMemory {
+    /// Takes over a set, or refuses it as a whole and stays as it was.
+    ///
+    /// # Errors
+    ///
+    /// For each server the first change that would move its slots; [`MAX_REMEMBERED`].
+    pub(super) fn admit(&mut self, set: &PolicySet) -> Result<(), PolicyErrors> {
+        let servers = || set.servers().filter_map(|server| Some((server.uid.as_ref()?, server)));
+        let refuse = |server: &ServerPolicy, what| PolicyError::MovesSlots {
+            server: server.name.clone(),
+            what,
+        };
+        let moved: Vec<_> = servers()
+            .filter_map(|(uid, server)| {
+                self.0.get(uid)?.moved_by(server).map(|what| refuse(server, what))
+            })
+            .collect();
+        PolicyErrors::unless(moved, ())?;
+        let mut next = self.clone();
+        for (uid, server) in servers() {
+            next.remember(uid, server);
+            if next.size() > MAX_REMEMBERED {
+                return Err(refuse(server, "so many servers or keys").into());
+            }
+        }
+        *self = next;
+        Ok(())
+    }
+
+    fn remember(&mut self, uid: &str, server: &ServerPolicy) {
+        let mut rules = SlotRules::of(server);
+        if let Some(known) = self.0.remove(uid) {
+            rules.credentials.extend(known.credentials);
+        }
+        self.0.insert(uid.to_owned(), rules);
+    }
+
+    fn size(&self) -> usize {
+        self.0.values().map(|rules| 1 + rules.credentials.len()).sum()
+    }
+}
+
+impl SlotRules {
+    fn of(server: &ServerPolicy) -> Self {
+        Self {
+            auth_mode: server.auth.mode(),
+            static_principal: static_principal(server).cloned(),
+            credentials: api_keys(server)
+                .map(|key| (*key.sha256(), key.principal.clone()))
+                .collect(),
+            session_header: server.session.header_name.as_str().to_owned(),
+            format: server.idempotency.format,
+            fingerprint: server.idempotency.fingerprint,
+            key_pointers: server.idempotency.key_pointers.clone(),
+        }
+    }
+
+    /// The first field whose change would move slots.
+    fn moved_by(&self, server: &ServerPolicy) -> Option<&'static str> {
+        let rules = &server.idempotency;
+        let other_caller = |key: &ApiKey| {
+            self.credentials.get(key.sha256()).is_some_and(|known| *known != key.principal)
+        };
+        // A key in the body that is no longer looked for would make its retry an unkeyed call.
+        let unread = |pointer: &Pointer| !rules.key_pointers.contains(pointer);
+        let moves = [
+            (self.fingerprint != rules.fingerprint, "`idempotency.fingerprint`"),
+            (self.format != rules.format, "`idempotency.format`"),
+            (self.auth_mode != server.auth.mode(), "`auth.mode`"),
+            (self.static_principal.as_ref() != static_principal(server), "the static principal"),
+            (api_keys(server).any(other_caller), "the principal of a listed API key"),
+            (self.session_header != server.session.header_name.as_str(), "`session.header_name`"),
+            (self.key_pointers.iter().any(unread), "`idempotency.key_pointers` that drops one"),
+        ];
+        moves.iter().find(|(moves, _)| *moves).map(|(_, what)| *what)
+    }
+}
+
+fn static_principal(server: &ServerPolicy) -> Option<&Principal> {
+    match &server.auth {
+        Auth::Static(principal) => Some(principal),
+        Auth::ApiKey(_) | Auth::Header | Auth::None => None,
+    }
+}
+
+fn api_keys(server: &ServerPolicy) -> impl Iterator<Item = &ApiKey> {
+    match &server.auth {
+        Auth::ApiKey(keys) => Some(keys.iter()),
+        Auth::Static(_) | Auth::Header | Auth::None => None,
+    }
+    .into_iter()
+    .flatten()
+}

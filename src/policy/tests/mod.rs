@@ -1,0 +1,39 @@
+//! The contract of the policy floor, by capability.
+
+mod authorize;
+mod documents;
+mod folders;
+mod mistakes;
+mod platform;
+mod sessions;
+mod watch;
+
+use super::{LoadContext, PolicyErrors, PolicySet};
+
+const LOOPBACK: LoadContext = LoadContext { loopback: true };
+const PUBLIC: LoadContext = LoadContext { loopback: false };
+
+/// The smallest document, with more YAML after it.
+fn document(more: &str) -> String {
+    format!(
+        "schema_version: v1\nserver:\n  name: payments\n  uid: uid-1\n  upstream: http://127.0.0.1:9/mcp\n{more}"
+    )
+}
+
+fn load(text: &str) -> Result<PolicySet, PolicyErrors> {
+    PolicySet::from_text("policy.yaml", text, LOOPBACK)
+}
+
+/// The only server of a document that must load.
+fn server(text: &str) -> std::sync::Arc<super::ServerPolicy> {
+    let set = load(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    set.servers().next().expect("one server").clone()
+}
+
+/// What a document that must not load is refused for.
+fn refusal(text: &str) -> String {
+    match load(text) {
+        Ok(_) => panic!("should be refused:\n{text}"),
+        Err(errors) => errors.to_string(),
+    }
+}

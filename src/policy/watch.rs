@@ -1,0 +1,246 @@
+//! Polling reload of the policy and of the sessions file; the last good content stays in use.
+//!
+//! Each look reads the whole content and compares its digest: a modification time misses two edits
+//! within its resolution, and says nothing of a symbolic link that was moved.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use sha2::Digest as _;
+
+use super::error::PolicyErrors;
+use super::read;
+use super::reload::{Digest, Polled, Reloads, Tracker};
+use super::session::{MAX_SESSIONS_BYTES, SessionsFile};
+use super::set::{Documents, LoadContext, PolicySet};
+use super::slots::SlotMemory;
+
+/// How long a changed policy must stay as it is before it is taken over: far longer than an editor
+/// needs between truncating a file and writing it.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// The policy in use.
+#[derive(Debug)]
+pub struct PolicyWatch {
+    source: Option<(PathBuf, LoadContext)>,
+    current: ArcSwapOption<PolicySet>,
+    tracker: Tracker<SlotMemory>,
+}
+
+impl PolicyWatch {
+    /// Watches a file or folder. Nothing is loaded before the first [`PolicyWatch::poll`].
+    pub fn new(path: PathBuf, context: LoadContext) -> Self {
+        Self {
+            source: Some((path, context)),
+            current: ArcSwapOption::empty(),
+            tracker: Tracker::new(SlotMemory::default()),
+        }
+    }
+
+    /// Holds a policy that has no file and never changes.
+    pub fn fixed(set: PolicySet) -> Self {
+        Self {
+            source: None,
+            current: ArcSwapOption::from_pointee(set),
+            tracker: Tracker::new(SlotMemory::default()),
+        }
+    }
+
+    /// The policy to serve one exchange by; `None` before the first valid one.
+    pub fn snapshot(&self) -> Option<Arc<PolicySet>> {
+        self.current.load_full()
+    }
+
+    /// Why the last content could not be used; `None` while what is on disk is in use.
+    pub fn last_error(&self) -> Option<String> {
+        self.tracker.last_error()
+    }
+
+    /// How the reloads ended so far.
+    pub fn reloads(&self) -> Reloads {
+        self.tracker.reloads()
+    }
+
+    /// One look at the source. Blocks on the file system, and for `SETTLE` where it changed. A
+    /// content that is still being written is left for the next look.
+    pub fn poll(&self) -> Polled {
+        let Some((path, context)) = &self.source else { return Polled::Unchanged };
+        let read = || {
+            Documents::read(path)
+                .map(|documents| (documents.digest(), documents))
+                .map_err(|error| error.to_string())
+        };
+        let Some(found) = settled(read, |digest| self.tracker.saw(digest), SETTLE) else {
+            return Polled::Unchanged;
+        };
+        let polled = self.tracker.step(found, |documents, memory| {
+            self.accept(&documents, *context, memory).map_err(|errors| errors.to_string())
+        });
+        self.report(polled);
+        polled
+    }
+
+    fn accept(
+        &self,
+        documents: &Documents,
+        context: LoadContext,
+        memory: &mut SlotMemory,
+    ) -> Result<(), PolicyErrors> {
+        let set = PolicySet::from_documents(documents, context)?;
+        memory.admit(&set)?;
+        self.current.store(Some(Arc::new(set)));
+        Ok(())
+    }
+
+    fn report(&self, polled: Polled) {
+        match polled {
+            Polled::Unchanged => {}
+            Polled::Loaded => {
+                let set = self.snapshot();
+                let revision = set.as_ref().map(|set| set.revision());
+                tracing::info!(revision, "policy loaded");
+            }
+            Polled::Failed => {
+                let error = self.last_error();
+                let kept = self.snapshot().is_some();
+                tracing::error!(error, kept, "policy not loaded, the last good one stays in use");
+            }
+        }
+    }
+
+    /// Polls for as long as the process runs, each look on a thread that may block.
+    pub async fn run(self: Arc<Self>, every: Duration) {
+        every_so_often(every, move || {
+            self.poll();
+        })
+        .await;
+    }
+}
+
+/// A content, or why there is none.
+type Found<C> = Result<(Digest, C), String>;
+
+/// Reads; a new content is read again after a pause, and is `None` if it is changing. A document
+/// that is written in place is valid YAML at many a line that is not its last, and the first half
+/// of a list of rules may allow what the second half denies.
+fn settled<C>(
+    mut read: impl FnMut() -> Found<C>,
+    known: impl FnOnce(&Digest) -> bool,
+    pause: Duration,
+) -> Option<Found<C>> {
+    let first = read();
+    match &first {
+        Ok((digest, _)) if !known(digest) => {
+            std::thread::sleep(pause);
+            let again = read();
+            matches!(&again, Ok((now, _)) if now == digest).then_some(again)
+        }
+        _ => Some(first),
+    }
+}
+
+/// The session bindings in use. Without a file, and before the first valid one, there are none.
+#[derive(Debug)]
+pub struct SessionsWatch {
+    source: Option<PathBuf>,
+    current: ArcSwap<SessionsFile>,
+    tracker: Tracker<()>,
+}
+
+impl SessionsWatch {
+    /// Watches a file, or holds no bindings. A file that is missing is reported, and read once it
+    /// appears.
+    pub fn new(source: Option<PathBuf>) -> Self {
+        Self {
+            source,
+            current: ArcSwap::from_pointee(SessionsFile::default()),
+            tracker: Tracker::new(()),
+        }
+    }
+
+    /// The bindings to serve one exchange by.
+    pub fn snapshot(&self) -> Arc<SessionsFile> {
+        self.current.load_full()
+    }
+
+    /// Why the last content could not be used; `None` while what is on disk is in use.
+    pub fn last_error(&self) -> Option<String> {
+        self.tracker.last_error()
+    }
+
+    /// How the reloads ended so far.
+    pub fn reloads(&self) -> Reloads {
+        self.tracker.reloads()
+    }
+
+    /// One look at the file. Blocks on the file system. A file that is missing, torn or invalid
+    /// changes nothing: revoking a session takes a valid file that says so.
+    pub fn poll(&self) -> Polled {
+        let Some(path) = &self.source else {
+            return Polled::Unchanged;
+        };
+        let found = read::file(path, MAX_SESSIONS_BYTES)
+            .map(|bytes| (Digest::from(sha2::Sha256::digest(&bytes)), bytes))
+            .map_err(|error| error.to_string());
+        let polled = self.tracker.step(found, |bytes, ()| {
+            let sessions = SessionsFile::parse(path, &bytes).map_err(|error| error.to_string())?;
+            self.current.store(Arc::new(sessions));
+            Ok(())
+        });
+        match polled {
+            Polled::Unchanged => {}
+            Polled::Loaded => {
+                tracing::info!(sessions = self.snapshot().len(), "sessions file loaded");
+            }
+            Polled::Failed => {
+                let error = self.last_error();
+                tracing::error!(error, "sessions file not loaded, the last good one stays in use");
+            }
+        }
+        polled
+    }
+
+    /// Polls for as long as the process runs, each look on a thread that may block.
+    pub async fn run(self: Arc<Self>, every: Duration) {
+        every_so_often(every, move || {
+            self.poll();
+        })
+        .await;
+    }
+}
+
+async fn every_so_often(every: Duration, look: impl Fn() + Clone + Send + 'static) {
+    loop {
+        if let Err(error) = tokio::task::spawn_blocking(look.clone()).await {
+            tracing::error!(%error, "a look at a polled file did not end");
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What [`settled`] makes of these contents, one a read, after `known`.
+    fn seen(contents: &[Option<u8>], known: u8) -> Option<Result<u8, String>> {
+        let mut contents = contents.iter();
+        let read = || match contents.next().expect("no more reads") {
+            Some(content) => Ok(([*content; 32], *content)),
+            None => Err("gone".to_owned()),
+        };
+        settled(read, |digest| *digest == [known; 32], Duration::ZERO)
+            .map(|found| found.map(|(_, content)| content))
+    }
+
+    #[test]
+    fn only_a_content_that_stays_is_taken_over() {
+        assert_eq!(seen(&[Some(1)], 1), Some(Ok(1)), "known, read once");
+        assert_eq!(seen(&[Some(2), Some(2)], 1), Some(Ok(2)));
+        assert_eq!(seen(&[Some(2), Some(3)], 1), None, "still being written");
+        assert_eq!(seen(&[Some(2), None], 1), None);
+        assert_eq!(seen(&[None], 1), Some(Err("gone".to_owned())));
+    }
+}

@@ -1,0 +1,602 @@
+//! Refusals: what the gateway itself answers (CONTRACT section 6).
+//!
+//! Every refusal is a JSON-RPC error with the request's own id, a stable `reason`, a sentence that
+//! says what to do, and, where it helps, an `advice` and a `Retry-After`. No refusal holds a raw
+//! key, a payload, a path of the machine or a backtrace.
+
+use std::borrow::Cow;
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderValue};
+use serde::Serialize;
+
+use crate::claim::{CapacityLimit, KeyError, SlotKey};
+use crate::identity::AuthError;
+use crate::policy::Reason;
+
+/// What a caller may safely do next (CONTRACT section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Send the same call with the same key again.
+    RetrySameKey,
+    /// If another call was meant, give it a key of its own.
+    NewKey,
+    /// Look at the tool's own state before anything else.
+    Reconcile,
+    /// The request itself has to change.
+    FixRequest,
+}
+
+impl Advice {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::RetrySameKey => "retry_same_key",
+            Self::NewKey => "new_key",
+            Self::Reconcile => "reconcile",
+            Self::FixRequest => "fix_request",
+        }
+    }
+}
+
+/// A refusal by the gateway.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The stable machine-readable name.
+    pub reason: &'static str,
+    code: i32,
+    advice: Advice,
+    message: Cow<'static, str>,
+    retry_after_s: Option<u64>,
+    challenge: Option<&'static str>,
+    key_hash: Option<SlotKey>,
+    close: bool,
+}
+
+/// The JSON-RPC code of HTTP-shaped refusals is this minus the status.
+const CODE_BASE: i32 = -31000;
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const INVALID_PARAMS: i32 = -32602;
+const HEADER_MISMATCH: i32 = -32020;
+
+impl Refusal {
+    fn new(
+        status: u16,
+        reason: &'static str,
+        advice: Advice,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            reason,
+            code: CODE_BASE - i32::from(status),
+            advice,
+            message: message.into(),
+            retry_after_s: None,
+            challenge: None,
+            key_hash: None,
+            close: false,
+        }
+    }
+
+    fn code(mut self, code: i32) -> Self {
+        self.code = code;
+        self
+    }
+
+    fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds.max(1));
+        self
+    }
+
+    /// Closes the connection after the answer: what follows on it cannot be trusted to be the
+    /// start of a request.
+    pub fn close(mut self) -> Self {
+        self.close = true;
+        self
+    }
+
+    /// Names the slot by its truncated hash.
+    pub fn with_key_hash(mut self, slot: SlotKey) -> Self {
+        self.key_hash = Some(slot);
+        self
+    }
+
+    /// Whether the idempotency metric counts this as `rejected` (CONTRACT section 11): the
+    /// `idempotency_*` 400s and 503s.
+    pub fn counts_as_rejected(&self) -> bool {
+        self.reason.starts_with("idempotency_")
+            && matches!(self.status, StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE)
+    }
+
+    /// The response. `id` is the request's JSON-RPC id as it was written, or `None` where it could
+    /// not be read.
+    pub fn response(&self, id: Option<&str>) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status);
+        response.insert_header((header::CONTENT_TYPE, "application/json"));
+        if let Some(seconds) = self.retry_after_s {
+            response.insert_header((header::RETRY_AFTER, seconds));
+        }
+        if let Some(challenge) = self.challenge {
+            response.insert_header((header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge)));
+        }
+        if self.close {
+            response.force_close();
+        }
+        response.body(self.body(id))
+    }
+
+    fn body(&self, id: Option<&str>) -> String {
+        let error = ErrorObject {
+            code: self.code,
+            message: &self.message,
+            data: ErrorData {
+                reason: self.reason,
+                advice: self.advice.as_str(),
+                retry_after: self.retry_after_s,
+                key_hash: self.key_hash.map(|slot| format!("{slot:.16}")),
+            },
+        };
+        let error = serde_json::to_string(&error).unwrap_or_else(|_| "{}".to_owned());
+        // The id is spliced in as it was written: a number keeps its digits.
+        format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.unwrap_or("null"))
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorObject<'r> {
+    code: i32,
+    message: &'r str,
+    data: ErrorData,
+}
+
+#[derive(Serialize)]
+struct ErrorData {
+    reason: &'static str,
+    advice: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_hash: Option<String>,
+}
+
+/// Before a body was read.
+impl Refusal {
+    /// No server is configured at this path.
+    pub fn unknown_path() -> Self {
+        Self::new(
+            404,
+            "unknown_path",
+            Advice::FixRequest,
+            "No MCP server is configured at this path; check the URL against the policy's `path`.",
+        )
+    }
+
+    /// `CONNECT`, or an upgrade to WebSocket.
+    pub fn leaves_http() -> Self {
+        Self::invalid_request(
+            "This gateway opens no tunnel; send an MCP request over plain HTTP, without Upgrade.",
+        )
+        .close()
+    }
+
+    /// The request's `Origin` is not an allowed one.
+    pub fn origin_not_allowed() -> Self {
+        Self::new(
+            403,
+            "origin_not_allowed",
+            Advice::FixRequest,
+            "Requests from this web origin are not allowed; add it to `listen.allowed_origins` if \
+             it should be.",
+        )
+    }
+
+    /// No valid policy has been loaded yet.
+    pub fn policy_unavailable() -> Self {
+        Self::new(
+            503,
+            "policy_unavailable",
+            Advice::RetrySameKey,
+            "The gateway has no valid policy yet; try again, and look at /v1/status if it stays \
+             so.",
+        )
+        .retry_after(1)
+    }
+
+    /// The process is stopping.
+    pub fn shutting_down() -> Self {
+        Self::new(
+            503,
+            "shutting_down",
+            Advice::RetrySameKey,
+            "The gateway is shutting down and did not forward this request; send it again.",
+        )
+        .retry_after(1)
+        .close()
+    }
+
+    /// The body exceeds `request_bytes`.
+    pub fn request_too_large(limit: usize) -> Self {
+        Self::new(
+            413,
+            "request_too_large",
+            Advice::FixRequest,
+            format!("The request body exceeds {limit} bytes (`limits.request_bytes`); send less."),
+        )
+        .close()
+    }
+
+    /// The body did not arrive in time.
+    pub fn request_timeout() -> Self {
+        Self::new(
+            408,
+            "request_timeout",
+            Advice::RetrySameKey,
+            "The request body did not arrive in time; nothing was forwarded, send it again.",
+        )
+        .close()
+    }
+
+    /// The body ended early or its framing is broken.
+    pub fn request_incomplete() -> Self {
+        Self::new(
+            400,
+            "request_incomplete",
+            Advice::RetrySameKey,
+            "The request body is incomplete or badly framed; nothing was forwarded, send it again.",
+        )
+        .close()
+    }
+
+    /// A request with a content coding: two parties could read two bodies.
+    pub fn content_encoding() -> Self {
+        Self::new(
+            415,
+            "unsupported_content_encoding",
+            Advice::FixRequest,
+            "Send the request body without Content-Encoding.",
+        )
+        .close()
+    }
+
+    /// A body on anything but a POST: nobody looked at what it asks for.
+    pub fn unexpected_body() -> Self {
+        Self::new(
+            400,
+            "unexpected_body",
+            Advice::FixRequest,
+            "Only a POST carries a message; send this request without a body.",
+        )
+    }
+
+    /// A POST that is not `application/json`.
+    pub fn media_type() -> Self {
+        Self::new(
+            415,
+            "unsupported_media_type",
+            Advice::FixRequest,
+            "Send the JSON-RPC message with Content-Type: application/json in UTF-8.",
+        )
+    }
+}
+
+/// What the body says.
+impl Refusal {
+    /// Not strict JSON.
+    pub fn parse_error(detail: &crate::claim::JsonError) -> Self {
+        Self::new(
+            400,
+            "parse_error",
+            Advice::FixRequest,
+            format!("The body is not strict JSON: {detail}; correct it and send it again."),
+        )
+        .code(PARSE_ERROR)
+    }
+
+    /// A batch.
+    pub fn batch() -> Self {
+        Self::invalid_request("JSON-RPC batches are not supported; send one message per request.")
+    }
+
+    /// Not a JSON-RPC message that can be understood one way only.
+    pub fn invalid_request(message: &'static str) -> Self {
+        Self::new(400, "invalid_request", Advice::FixRequest, message).code(INVALID_REQUEST)
+    }
+
+    /// A `tools/call` whose params cannot name a tool.
+    pub fn invalid_params() -> Self {
+        Self::new(
+            400,
+            "invalid_params",
+            Advice::FixRequest,
+            "The params of tools/call must be an object whose name is a string.",
+        )
+        .code(INVALID_PARAMS)
+    }
+
+    /// A mirrored header that disagrees with the body (MCP 2026-07-28).
+    pub fn header_mismatch(message: &'static str) -> Self {
+        Self::new(400, "header_mismatch", Advice::FixRequest, message).code(HEADER_MISMATCH)
+    }
+}
+
+/// Who asks, and whether they may.
+impl Refusal {
+    /// The credential is missing or wrong.
+    pub fn unauthenticated(error: AuthError) -> Self {
+        let message: Cow<'static, str> = match error {
+            AuthError::MissingCredential => {
+                "The request carries no credential; send `Authorization: Bearer` and your key."
+                    .into()
+            }
+            AuthError::InvalidToken => {
+                "The bearer token is not valid for this server; ask its operator for one that is."
+                    .into()
+            }
+            AuthError::UnreadableHeader(name) => {
+                format!("The header {name} names nobody; send it once, in visible ASCII.").into()
+            }
+        };
+        let mut refusal = Self::new(401, error.reason(), Advice::FixRequest, message);
+        refusal.challenge = Some(match error {
+            AuthError::InvalidToken => r#"Bearer error="invalid_token""#,
+            AuthError::MissingCredential | AuthError::UnreadableHeader(_) => "Bearer",
+        });
+        refusal
+    }
+
+    /// The policy says no.
+    pub fn unauthorized(status: u16, reason: Reason) -> Self {
+        let message = format!("The policy does not allow this call: {}.", explain(reason));
+        let mut refusal = Self::new(status, reason.as_str(), Advice::FixRequest, message);
+        refusal.challenge = Some(match status {
+            403 => r#"Bearer error="insufficient_scope""#,
+            _ => "Bearer",
+        });
+        refusal
+    }
+}
+
+/// What a person is told about a decision of the policy.
+fn explain(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Allowed => "ask its operator",
+        Reason::MissingIdentity => "the caller is not identified; authenticate",
+        Reason::MissingSession => "it needs a session; name yours in the session header",
+        Reason::SessionNotFound => "the named session is not one of yours; start a new one",
+        Reason::SessionRevoked => "the session was revoked; start a new one",
+        Reason::SessionExpired => "the session has expired; start a new one",
+        Reason::NoMatchingGrant => "no grant names you; ask its operator for one",
+        Reason::ToolDenied => "a rule denies this tool",
+        Reason::ToolNotGranted => "none of your grants covers this tool",
+        Reason::ToolSideEffectUnknown => "it does not say what this tool does; ask its operator",
+        Reason::SideEffectNotAllowed => "none of your grants allows what this tool does",
+        Reason::TrustTooLow => "this tool needs more trust than your grant and session have",
+    }
+}
+
+/// The key (CONTRACT section 3, "Key sources").
+impl Refusal {
+    /// A key that cannot be read: an error, never "no key".
+    pub fn key_invalid(error: &KeyError) -> Self {
+        Self::key_invalid_because(format!("The idempotency key is not valid: {error}."))
+    }
+
+    /// Several sources that disagree, several lines, or a value that is not a string.
+    pub fn key_invalid_because(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(400, "idempotency_key_invalid", Advice::FixRequest, message)
+    }
+
+    /// A key where no guarantee exists.
+    pub fn key_unsupported() -> Self {
+        Self::new(
+            400,
+            "idempotency_unsupported_request",
+            Advice::FixRequest,
+            "An Idempotency-Key works with a tools/call request in application/json only, on a \
+             server that takes keys; send this request without it.",
+        )
+    }
+
+    /// A key without a verified caller.
+    pub fn key_without_identity() -> Self {
+        Self::new(
+            400,
+            "idempotency_requires_verified_identity",
+            Advice::FixRequest,
+            "An Idempotency-Key needs a caller whose identity this gateway verified; authenticate, \
+             or send the call without a key.",
+        )
+    }
+
+    /// The server has no uid, or the store cannot be reached.
+    pub fn key_unavailable(message: &'static str) -> Self {
+        Self::new(503, "idempotency_unavailable", Advice::RetrySameKey, message).retry_after(1)
+    }
+}
+
+/// What a keyed call finds (CONTRACT section 4).
+impl Refusal {
+    /// Another call holds the key.
+    pub fn conflict() -> Self {
+        Self::new(
+            409,
+            "idempotency_key_conflict",
+            Advice::NewKey,
+            "This key was used for another call; if you mean a new call give it a new key, if you \
+             mean a retry send exactly the first request.",
+        )
+    }
+
+    /// The first execution still runs.
+    pub fn in_flight() -> Self {
+        Self::new(
+            409,
+            "idempotency_in_flight",
+            Advice::RetrySameKey,
+            "The first call with this key is still running; wait, then send the same call with the \
+             same key.",
+        )
+        .retry_after(1)
+    }
+
+    /// Nobody can say whether the tool ran.
+    pub fn outcome_unknown() -> Self {
+        Self::new(
+            409,
+            "idempotency_outcome_unknown",
+            Advice::Reconcile,
+            "The first call with this key may or may not have taken effect and will not be executed \
+             again; look at the tool's own state before you call again.",
+        )
+    }
+
+    /// The tool ran, but its reply was not kept.
+    pub fn not_replayable() -> Self {
+        Self::new(
+            409,
+            "idempotency_response_not_replayable",
+            Advice::Reconcile,
+            "The first call with this key was executed, but its reply was not kept; look at the \
+             tool's own state, do not call again with another key.",
+        )
+    }
+
+    /// No room.
+    pub fn capacity(limit: CapacityLimit) -> Self {
+        let message = match limit {
+            CapacityLimit::ScopeInFlight => "This session has too many keyed calls in flight",
+            CapacityLimit::PrincipalInFlight => "This caller has too many keyed calls in flight",
+            CapacityLimit::StoreInFlight => "The gateway has too many keyed calls in flight",
+            CapacityLimit::ScopeTombstones => "This session has too many unresolved keyed calls",
+            CapacityLimit::ScopeEntries => "This session holds too many idempotency records",
+            CapacityLimit::PrincipalEntries => "This caller holds too many idempotency records",
+            CapacityLimit::StoreEntries => "The gateway holds too many idempotency records",
+        };
+        Self::new(
+            429,
+            "idempotency_capacity",
+            Advice::RetrySameKey,
+            format!("{message}; nothing was executed, send the same call with the same key later."),
+        )
+        .retry_after(1)
+    }
+}
+
+/// The upstream.
+impl Refusal {
+    /// The circuit is open.
+    pub fn circuit_open(retry_after_s: u64) -> Self {
+        Self::new(
+            503,
+            "upstream_circuit_open",
+            Advice::RetrySameKey,
+            "The MCP server has been failing and is given a rest; nothing was sent, try again later.",
+        )
+        .retry_after(retry_after_s)
+    }
+
+    /// Too many exchanges with this upstream.
+    pub fn busy() -> Self {
+        Self::new(
+            503,
+            "upstream_busy",
+            Advice::RetrySameKey,
+            "Too many requests to this MCP server are running; nothing was sent, try again.",
+        )
+        .retry_after(1)
+    }
+
+    /// Proven that no byte of the request was sent.
+    pub fn unreachable() -> Self {
+        Self::new(
+            502,
+            "upstream_unreachable",
+            Advice::RetrySameKey,
+            "The MCP server could not be reached; nothing was sent, try again.",
+        )
+        .retry_after(1)
+    }
+
+    /// A byte of the request may have left, and no reply came in time.
+    pub fn upstream_timeout() -> Self {
+        Self::new(
+            504,
+            "upstream_timeout",
+            Advice::Reconcile,
+            "The MCP server did not answer in time; the call may have taken effect, look at the \
+             tool's own state before you call again.",
+        )
+    }
+
+    /// A byte of the request may have left, and the reply broke off.
+    pub fn upstream_disconnected() -> Self {
+        Self::new(
+            502,
+            "upstream_disconnected",
+            Advice::Reconcile,
+            "The MCP server's reply broke off; the call may have taken effect, look at the tool's \
+             own state before you call again.",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body_of(refusal: &Refusal, id: Option<&str>) -> serde_json::Value {
+        serde_json::from_str(&refusal.body(id)).expect("a refusal is JSON")
+    }
+
+    #[test]
+    fn the_code_is_minus_31000_minus_the_status_except_where_json_rpc_has_its_own() {
+        let cases = [
+            (Refusal::conflict(), -31409),
+            (Refusal::capacity(CapacityLimit::ScopeEntries), -31429),
+            (Refusal::unreachable(), -31502),
+            (Refusal::key_unsupported(), -31400),
+            (Refusal::batch(), -32600),
+            (Refusal::invalid_params(), -32602),
+            (Refusal::header_mismatch("m"), -32020),
+        ];
+        for (refusal, code) in cases {
+            assert_eq!(body_of(&refusal, None)["error"]["code"], code, "{}", refusal.reason);
+        }
+    }
+
+    #[test]
+    fn the_id_is_echoed_as_it_was_written() {
+        let text = Refusal::conflict().body(Some("9007199254740993"));
+        assert!(text.starts_with(r#"{"jsonrpc":"2.0","id":9007199254740993,"#), "{text}");
+        assert!(body_of(&Refusal::conflict(), None)["id"].is_null());
+    }
+
+    #[test]
+    fn only_in_flight_and_capacity_of_the_outcomes_say_when_to_come_back() {
+        let cases = [
+            (Refusal::in_flight(), Some(1), "retry_same_key"),
+            (Refusal::capacity(CapacityLimit::StoreEntries), Some(1), "retry_same_key"),
+            (Refusal::conflict(), None, "new_key"),
+            (Refusal::outcome_unknown(), None, "reconcile"),
+            (Refusal::not_replayable(), None, "reconcile"),
+        ];
+        for (refusal, seconds, advice) in cases {
+            let data = &body_of(&refusal, None)["error"]["data"];
+            assert_eq!(data["retry_after"].as_u64(), seconds, "{}", refusal.reason);
+            assert_eq!(data["advice"], advice, "{}", refusal.reason);
+        }
+    }
+
+    #[test]
+    fn rejected_is_the_idempotency_400s_and_503s() {
+        assert!(Refusal::key_unsupported().counts_as_rejected());
+        assert!(Refusal::key_unavailable("x").counts_as_rejected());
+        assert!(!Refusal::conflict().counts_as_rejected());
+        assert!(!Refusal::batch().counts_as_rejected());
+        assert!(!Refusal::busy().counts_as_rejected());
+    }
+}

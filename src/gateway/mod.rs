@@ -1,0 +1,36 @@
+//! The gateway: the pipeline that every request takes, one file a stage (CONTRACT section 3).
+//!
+//! | stage | file |
+//! |---|---|
+//! | before the body is read | [`admit`], [`cors`] |
+//! | inspect | [`inspect`], [`message`], [`era`] |
+//! | policy | [`router`] |
+//! | authenticate, authorize | [`authenticate`], [`authorize`] |
+//! | claim | [`key`], [`claim`] |
+//! | dispatch | [`outbound`], [`dispatch`] (without a key), [`execute`] (with one) |
+//! | settle | [`settle`] |
+//! | audit | [`audit`] |
+//! | answers | [`error`], [`reply`], [`relay`] |
+
+pub mod admit;
+pub mod audit;
+pub mod authenticate;
+pub mod authorize;
+pub mod claim;
+pub mod cors;
+pub mod dispatch;
+pub mod drain;
+pub mod era;
+pub mod error;
+pub mod execute;
+pub mod inspect;
+pub mod key;
+pub mod message;
+pub mod outbound;
+pub mod pipeline;
+pub mod relay;
+pub mod reply;
+pub mod router;
+pub mod server;
+pub mod settle;
+pub mod state;

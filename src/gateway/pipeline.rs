@@ -1,0 +1,205 @@
+//! The way of a request: inspect → policy → authenticate → authorize → claim → dispatch → settle →
+//! audit (CONTRACT section 3).
+//!
+//! Every stage is a function from what the earlier ones found to its own finding or a refusal. The
+//! claim stands after authorization, so that a replay is never served from stale authorization.
+
+use std::sync::Arc;
+
+use actix_web::body::{BodySize, MessageBody};
+use actix_web::http::header::HeaderMap;
+use actix_web::http::{ConnectionType, Version};
+use actix_web::web::{Bytes, Data, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::admit::{self, Admitted};
+use super::audit::Auditing;
+use super::claim::{self, Claim};
+use super::error::Refusal;
+use super::inspect::{self, Media};
+use super::message::{self, Message};
+use super::outbound::Outbound;
+use super::router::Route;
+use super::state::Worker;
+use super::{authenticate, authorize, cors, dispatch, era, execute, key};
+use crate::claim::Document;
+use crate::identity::Identity;
+use crate::observe::IdempotencyOutcome;
+use crate::store::Known;
+
+/// Handles one request.
+pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>) -> HttpResponse {
+    let gateway = &worker.gateway;
+    let mut audit = Auditing::begin(gateway);
+    let Some(token) = gateway.drain.enter() else {
+        return refuse(audit, &Refusal::shutting_down(), None);
+    };
+    let origin = match admit::origin(gateway, request.head()) {
+        Ok(origin) => origin,
+        Err(refusal) => return refuse(audit, &refusal, None),
+    };
+    let mut response = match &origin {
+        Some(_) if cors::is_preflight(&request) => {
+            let response = cors::preflight(&request);
+            audit.refused("preflight");
+            audit.passed();
+            audit.end(response.status());
+            response
+        }
+        _ => match admit::head(gateway, request.head()) {
+            Err(refusal) => refuse(audit, &refusal, None),
+            Ok(admitted) => {
+                audit.server(&admitted.route);
+                let exchange = Exchange { request: &request, worker: &worker, admitted, token };
+                exchange.run(payload, audit, origin.is_some()).await
+            }
+        },
+    };
+    if let Some(origin) = origin {
+        cors::apply(&mut response, origin);
+    }
+    fit(&mut response, &request);
+    response
+}
+
+/// Answers in a form that the request's connection can carry: a client of HTTP/1.0 knows no chunks,
+/// and after an offer to upgrade the HTTP server closes the connection, which the answer must not
+/// call an upgrade.
+fn fit(response: &mut HttpResponse, request: &HttpRequest) {
+    let endless = response.body().size() == BodySize::Stream;
+    let unframed = endless && request.version() < Version::HTTP_11;
+    if unframed {
+        response.head_mut().no_chunking(true);
+    }
+    if unframed || request.head().upgrade() {
+        response.head_mut().set_connection_type(ConnectionType::Close);
+    }
+}
+
+/// Ends an exchange with a refusal.
+pub fn refuse(mut audit: Auditing, refusal: &Refusal, id: Option<&str>) -> HttpResponse {
+    audit.refused(refusal.reason);
+    if refusal.counts_as_rejected() {
+        audit.outcome(IdempotencyOutcome::Rejected);
+    }
+    audit.end(refusal.status);
+    refusal.response(id)
+}
+
+/// One request on its way.
+struct Exchange<'r> {
+    request: &'r HttpRequest,
+    worker: &'r Data<Worker>,
+    admitted: Admitted,
+    token: TaskTrackerToken,
+}
+
+/// Where an authorized request goes.
+enum Next {
+    /// Without a key: to the upstream.
+    Forward(Outbound),
+    /// With a key: to the store first.
+    Claim(Claim, Outbound),
+    /// With a key that a completed record holds: nowhere.
+    Known(Claim, Known),
+}
+
+impl Exchange<'_> {
+    async fn run(
+        self,
+        mut payload: Payload,
+        mut audit: Auditing,
+        cross_origin: bool,
+    ) -> HttpResponse {
+        let limits = self.worker.gateway.body;
+        let body = match inspect::body(&mut payload, limits).await {
+            Ok(body) => body,
+            Err(refusal) => return refuse(audit, &refusal, None),
+        };
+        let next = match self.admitted.media {
+            Media::Json => self.message(&body, &mut audit),
+            Media::NotAPost | Media::OtherWithKey => {
+                self.decide(None, &body, &mut audit).and_then(|next| match body.is_empty() {
+                    true => Ok(next),
+                    false => Err(Refusal::unexpected_body()),
+                })
+            }
+        };
+        if next.is_ok() {
+            audit.passed();
+        }
+        let Self { request, worker, admitted, token } = self;
+        let worker = Data::clone(worker);
+        let route = admitted.route;
+        match next {
+            Err(refusal) => refuse(audit, &refusal, message::id_in(&body).as_deref()),
+            Ok(Next::Forward(outbound)) => {
+                let listening = request.method() == actix_web::http::Method::GET;
+                let forward =
+                    dispatch::Forward { worker, route, token, cross_origin, body, listening };
+                dispatch::forward(forward, outbound, audit).await
+            }
+            Ok(Next::Known(claim, known)) => execute::known(&claim, known, audit),
+            Ok(Next::Claim(claim, outbound)) => {
+                let call = execute::KeyedCall { worker, route, token, cross_origin, claim, audit };
+                execute::detached(call, outbound).await
+            }
+        }
+    }
+
+    /// Scans a JSON body and goes on with what it says.
+    fn message(&self, body: &Bytes, audit: &mut Auditing) -> Result<Next, Refusal> {
+        let document = Document::parse(body).map_err(|error| Refusal::parse_error(&error))?;
+        let message = Message::read(&document)?;
+        audit.message(message.method(), message.call().map(|call| call.tool.as_ref()));
+        era::check(self.request.headers(), &message)?;
+        self.decide(Some(&message), body, audit)
+    }
+
+    /// Authenticate, authorize, and the key.
+    fn decide(
+        &self,
+        message: Option<&Message<'_, '_>>,
+        body: &Bytes,
+        audit: &mut Auditing,
+    ) -> Result<Next, Refusal> {
+        let headers: &HeaderMap = self.request.headers();
+        let route: &Arc<Route> = &self.admitted.route;
+        let policy = &route.policy;
+        let identity = authenticate::identify(policy, headers)?;
+        if let Some(principal) = identity.principal() {
+            audit.caller(principal);
+        }
+        let keyed = key::is_present(headers, &policy.idempotency, message);
+        let sessions = self.worker.gateway.sessions.snapshot();
+        let asked = authorize::Asked { headers, message, keyed };
+        let decision = authorize::decide(policy, &sessions, &identity, &asked);
+        audit.decision(&decision);
+        if !decision.allowed {
+            return Err(Refusal::unauthorized(decision.status, decision.reason));
+        }
+        let key = key::read(headers, &policy.idempotency, message)?;
+        match (key, message.and_then(Message::call)) {
+            (Some(key), Some(call)) => {
+                let session = decision.session.as_deref().unwrap_or_default();
+                let claim = claim::claim(policy, &identity, session, &key, call)?;
+                audit.slot(claim.begin.slot);
+                match self.worker.gateway.store.look_up(&claim.begin) {
+                    Some(known) => Ok(Next::Known(claim, known)),
+                    None => Ok(Next::Claim(claim, self.outbound(&identity, body, true)?)),
+                }
+            }
+            _ => Ok(Next::Forward(self.outbound(&identity, body, false)?)),
+        }
+    }
+
+    fn outbound(
+        &self,
+        identity: &Identity,
+        body: &Bytes,
+        keyed: bool,
+    ) -> Result<Outbound, Refusal> {
+        Outbound::new(self.request.head(), &self.admitted.route.policy, identity, body, keyed)
+    }
+}

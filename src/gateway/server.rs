@@ -1,0 +1,193 @@
+//! Starting and stopping: listeners, workers, watchers, store (CONTRACT section 10).
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix_http::{HttpService, Request, Response};
+use actix_server::{Server, ServerHandle};
+use actix_service::{fn_service, map_config};
+use actix_web::body::BoxBody;
+use actix_web::dev::AppConfig;
+use actix_web::web::{self, Data};
+use actix_web::{App, rt};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::admit::{self, NotContinued};
+use super::audit::Auditing;
+use super::state::{Gateway, Worker};
+use super::{cors, pipeline};
+use crate::upstream::{Client, Timeouts, Trust};
+
+/// How long an idle kept-alive connection of a client stays open.
+const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How long a client may take to send the head of the first request of a connection; the HTTP server
+/// sets no bound on a later one.
+const CLIENT_HEAD: Duration = Duration::from_secs(10);
+/// How long a connection that is being closed may take to take the rest of a reply.
+const CLIENT_DISCONNECT: Duration = Duration::from_secs(5);
+
+/// Connections that may wait to be accepted; the standard library's 128 drop the first packet of the
+/// others in a burst, and each of those clients waits a second for its next try.
+const BACKLOG: i32 = 1024;
+
+/// A listener that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}; choose another address or stop what uses it")]
+pub struct ListenError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+/// The running MCP listener.
+pub struct Listening {
+    /// The bound address.
+    pub address: SocketAddr,
+    handle: ServerHandle,
+    socket: Socket,
+    gateway: Arc<Gateway>,
+}
+
+/// What a worker needs to make its client.
+#[derive(Clone)]
+pub struct ClientSettings {
+    /// Bounds on each part of an upstream exchange.
+    pub timeouts: Timeouts,
+    /// The roots that upstream certificates must lead to.
+    pub trust: Trust,
+}
+
+/// Opens a listener.
+///
+/// # Errors
+///
+/// [`ListenError`]: the address is taken or not this machine's.
+pub fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    open(address).map_err(|source| ListenError { address, source })
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // As the standard library does: a restart must not wait for connections of the last run.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Serves the MCP listener with `workers` workers, each with its own upstream client, and at most
+/// `max_connections` clients at one time; more wait to be accepted.
+///
+/// # Errors
+///
+/// [`ListenError`] where the listener cannot be used.
+pub fn listen(
+    listener: TcpListener,
+    workers: usize,
+    max_connections: usize,
+    gateway: Arc<Gateway>,
+    client: ClientSettings,
+) -> Result<Listening, ListenError> {
+    let unnamed = SocketAddr::from(([0, 0, 0, 0], 0));
+    let address =
+        listener.local_addr().map_err(|source| ListenError { address: unnamed, source })?;
+    let failed = |source| ListenError { address, source };
+    let socket = listener.try_clone().map_err(failed)?.into();
+    let shared = Arc::clone(&gateway);
+    let server = Server::build()
+        .workers(workers)
+        // The bound is one for each worker there.
+        .max_concurrent_connections(max_connections.div_ceil(workers))
+        .disable_signals()
+        .listen("mcp", listener, move || {
+            let worker = Data::new(Worker {
+                gateway: Arc::clone(&shared),
+                client: Client::new(client.timeouts, &client.trust),
+            });
+            let expecting = Arc::clone(&shared);
+            let (connecting, closing) = (Arc::clone(&shared), Arc::clone(&shared));
+            let app = App::new().app_data(worker).default_service(web::to(pipeline::handle));
+            HttpService::build()
+                .keep_alive(CLIENT_KEEP_ALIVE)
+                .client_request_timeout(CLIENT_HEAD)
+                .client_disconnect_timeout(CLIENT_DISCONNECT)
+                // Otherwise a client that has left would be noticed only at the next write.
+                .h1_allow_half_closed(false)
+                .tcp_nodelay(true)
+                .on_connect_ext(move |_, connection| {
+                    connection.insert(connecting.drain.connection());
+                })
+                .graceful_shutdown_signal(move || closing.drain.closing())
+                .expect(fn_service(move |request: Request| {
+                    std::future::ready(before_continue(&expecting, request))
+                }))
+                .finish(map_config(app, |()| AppConfig::default()))
+                .tcp()
+        })
+        .map_err(failed)?
+        .run();
+    let handle = server.handle();
+    rt::spawn(server);
+    Ok(Listening { address, handle, socket, gateway })
+}
+
+fn before_continue(gateway: &Arc<Gateway>, request: Request) -> Result<Request, Response<BoxBody>> {
+    match admit::before_continue(gateway, request.head()) {
+        Ok(()) => Ok(request),
+        Err(refused) => {
+            let NotContinued { refusal, route } = *refused;
+            let mut audit = Auditing::begin(gateway);
+            if let Some(route) = &route {
+                audit.server(route);
+            }
+            let mut response = pipeline::refuse(audit, &refusal.close(), None);
+            if let Ok(Some(origin)) = admit::origin(gateway, request.head()) {
+                cors::apply(&mut response, origin);
+            }
+            Err(response.into())
+        }
+    }
+}
+
+impl Listening {
+    /// Stops: no new connection, no new request, until what runs has settled and its answers are
+    /// written, or `limit` is over. What still runs then settles as unknown. Says whether all had
+    /// settled.
+    pub async fn stop(self, limit: Duration) -> bool {
+        let started = Instant::now();
+        self.gateway.drain.begin();
+        self.handle.pause().await;
+        // A paused listener would still let clients connect and wait; a shut one refuses them.
+        if let Err(error) = self.socket.shutdown(std::net::Shutdown::Both) {
+            tracing::debug!(%error, "the listener could not be shut early");
+        }
+        let finished = self.gateway.drain.finished(limit).await;
+        self.gateway.drain.closed(limit.saturating_sub(started.elapsed())).await;
+        self.handle.stop(false).await;
+        finished
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[test]
+    fn a_burst_of_clients_is_let_in_at_once() {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(900));
+        let clients: Vec<_> = (0..300).map(connect).collect();
+        assert!(clients.iter().all(Result::is_ok));
+    }
+
+    #[test]
+    fn a_taken_address_is_an_error_that_names_it() {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let error = bind(address).expect_err("taken").to_string();
+        assert!(error.contains(&address.to_string()) && error.contains("another"), "{error}");
+    }
+}

@@ -1,0 +1,82 @@
+//! `onceward check`: what would run, or everything that stands in its way (CONTRACT section 10).
+
+mod report;
+mod warnings;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub use report::Report;
+
+use super::CheckArguments;
+use crate::config::{self, Config, ConfigError, PolicySource};
+use crate::policy::{PolicyError, PolicyErrors, PolicySet, SessionsFile};
+
+/// One thing that stands in the way, with its file and place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// In the process configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// In a policy document or the sessions file.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+/// Prints what would run and exits 0, or prints every mistake and exits 1.
+pub fn run(arguments: &CheckArguments) -> ExitCode {
+    match check(&arguments.config, config::environment()) {
+        Ok(report) => {
+            // A reader that closes the pipe has seen enough.
+            let _ = write!(std::io::stdout(), "{report}");
+            ExitCode::SUCCESS
+        }
+        Err(errors) => {
+            for error in errors {
+                eprintln!("onceward: {error}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads a configuration, its policy and its sessions file, as `serve` would. Opens no listener
+/// and writes nothing.
+///
+/// # Errors
+///
+/// Every mistake with its file and place; never an empty list.
+pub fn check(
+    file: &Path,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<Report, Vec<CheckError>> {
+    let config = Config::load(file, environment).map_err(|error| vec![error.into()])?;
+    match (policy(&config), sessions(&config)) {
+        (Ok(policy), Ok(sessions)) => Ok(Report::new(config, policy, sessions)),
+        (policy, sessions) => {
+            let of_policy = policy.err().map(Vec::from).unwrap_or_default();
+            let errors = of_policy.into_iter().chain(sessions.err());
+            Err(errors.map(CheckError::from).collect())
+        }
+    }
+}
+
+fn policy(config: &Config) -> Result<PolicySet, PolicyErrors> {
+    match &config.policy {
+        PolicySource::Watched { path, .. } => PolicySet::load(path, config.load_context()),
+        PolicySource::Local { upstream } => PolicySet::local(upstream, config.load_context()),
+    }
+}
+
+/// `None` where there is no file, also where it is configured but not there yet: it may be made
+/// later.
+fn sessions(config: &Config) -> Result<Option<SessionsFile>, PolicyError> {
+    match &config.sessions {
+        Some(source) if source.path.exists() => SessionsFile::load(&source.path).map(Some),
+        Some(_) | None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests;

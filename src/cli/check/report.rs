@@ -1,0 +1,210 @@
+//! What would run, as text for a person. It holds no secret and no digest of one.
+
+use std::fmt;
+use std::time::Duration;
+
+use hyper::Uri;
+
+use super::warnings::warnings;
+use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
+use crate::config::{AuditTarget, Config, PolicySource, UpstreamConfig};
+use crate::policy::{
+    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, PolicySet, ServerPolicy, SessionsFile,
+    Streams,
+};
+
+/// What would run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    config: Config,
+    policy: PolicySet,
+    sessions: Option<SessionsFile>,
+    /// What works, but hardly as it is meant.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(config: Config, policy: PolicySet, sessions: Option<SessionsFile>) -> Self {
+        let warnings = warnings(&config, &policy, sessions.as_ref());
+        Self { config, policy, sessions, warnings }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        listeners(f, &self.config)?;
+        limits(f, &self.config)?;
+        upstream(f, &self.config.upstream)?;
+        sources(f, self)?;
+        for one in self.policy.servers() {
+            server(f, one)?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "\nwarning: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+fn listeners(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
+    let listen = &config.listen;
+    let token = if config.admin_token.is_some() { "with a token" } else { "without a token" };
+    writeln!(f, "listen")?;
+    let drain = length(listen.drain);
+    writeln!(f, "  mcp         {} (workers: {}, drain: {drain})", listen.mcp, listen.workers)?;
+    writeln!(f, "  admin       {}, {token}", listen.admin)?;
+    let origins = listen.allowed_origins.join(", ");
+    writeln!(f, "  origins     {}", or_none(&origins))
+}
+
+fn limits(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
+    let Limits { ttl, tombstone_ttl, .. } = config.limits;
+    let caps = &config.limits;
+    writeln!(f, "store")?;
+    writeln!(f, "  kind        memory (shards: {})", config.store.shards)?;
+    writeln!(f, "  kept        replies {}, tombstones {}", millis(ttl), millis(tombstone_ttl))?;
+    writeln!(
+        f,
+        "  records     {} in all, {} a principal, {} a scope",
+        caps.entries, caps.principal_entries, caps.scope_entries
+    )?;
+    writeln!(
+        f,
+        "  in flight   {} in all, {} a principal, {} a scope",
+        caps.in_flight, caps.principal_in_flight, caps.scope_in_flight
+    )?;
+    writeln!(f, "  tombstones  {} a scope", caps.scope_tombstones)?;
+    writeln!(
+        f,
+        "  bodies      reply {} bytes, request {} bytes",
+        caps.reply_bytes, config.request_bytes
+    )
+}
+
+fn upstream(f: &mut fmt::Formatter<'_>, upstream: &UpstreamConfig) -> fmt::Result {
+    writeln!(f, "upstream")?;
+    writeln!(
+        f,
+        "  time-outs   connect {}, response {}, idle {}",
+        length(upstream.connect_timeout),
+        length(upstream.response_timeout),
+        length(upstream.idle_timeout)
+    )?;
+    writeln!(f, "  in flight   {} a server", upstream.max_in_flight)?;
+    writeln!(
+        f,
+        "  circuit     opens after {} failures, for {}",
+        upstream.circuit_failures,
+        length(upstream.circuit_open)
+    )
+}
+
+fn sources(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    writeln!(f, "files")?;
+    match &report.config.policy {
+        PolicySource::Watched { path, reload } => {
+            writeln!(f, "  policy      {}, read every {}", path.display(), length(*reload))?;
+        }
+        PolicySource::Local { .. } => writeln!(f, "  policy      built in")?,
+    }
+    writeln!(f, "  revision    {}", report.policy.revision())?;
+    match &report.config.sessions {
+        None => writeln!(f, "  sessions    none beside the policy's")?,
+        Some(source) => {
+            let bindings = report.sessions.as_ref().map_or(0, SessionsFile::len);
+            let (path, sync) = (source.path.display(), length(source.sync));
+            writeln!(f, "  sessions    {path}, read every {sync} (bindings: {bindings})")?;
+        }
+    }
+    match &report.config.audit {
+        AuditTarget::Stdout => writeln!(f, "  audit       standard output"),
+        AuditTarget::File(path) => writeln!(f, "  audit       {}", path.display()),
+    }
+}
+
+fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
+    writeln!(f, "\nserver {}", server.name)?;
+    writeln!(f, "  namespace   {}", or_none(&server.namespace))?;
+    writeln!(f, "  uid         {}", or_none(server.uid.as_deref().unwrap_or_default()))?;
+    writeln!(f, "  route       {} to {}", server.path, address(&server.upstream))?;
+    match &server.auth {
+        Auth::ApiKey(keys) => writeln!(f, "  auth        api_key (keys: {})", keys.len())?,
+        other => writeln!(f, "  auth        {}", other.mode())?,
+    }
+    let (mode, default) = (mode(server.mode), default_decision(server.default_decision));
+    writeln!(f, "  policy      {mode}, default {default}")?;
+    let required = if server.session.required { "required" } else { "optional" };
+    writeln!(f, "  session     {required}, in {}", server.session.header_name)?;
+    let (grants, disabled) = (server.grants.len(), server.grants.disabled());
+    writeln!(
+        f,
+        "  holds       tools: {}, grants: {grants} (disabled: {disabled}), sessions: {}",
+        server.tools().len(),
+        server.session_count()
+    )?;
+    idempotency(f, &server.idempotency)
+}
+
+fn idempotency(f: &mut fmt::Formatter<'_>, rules: &IdempotencyRules) -> fmt::Result {
+    let keys = match rules.keys {
+        Keys::Optional => "optional",
+        Keys::Off => return writeln!(f, "  keys        off"),
+    };
+    let format = match rules.format {
+        KeyFormat::Any => "any",
+        KeyFormat::Idt => "idt",
+    };
+    let fingerprint = match rules.fingerprint {
+        Fingerprint::Request => "request",
+        Fingerprint::Call => "call",
+    };
+    let streams = match rules.streams {
+        Streams::Tombstone => "tombstone",
+        Streams::Record => "record",
+    };
+    writeln!(
+        f,
+        "  keys        {keys}, format {format}, fingerprint {fingerprint}, streams {streams}"
+    )?;
+    let pointers: Vec<_> = rules.key_pointers.iter().map(|pointer| pointer.as_str()).collect();
+    writeln!(f, "  in bodies   {}", or_none(&pointers.join(", ")))
+}
+
+const fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::AllowList => "allow-list",
+        Mode::Observe => "observe",
+    }
+}
+
+const fn default_decision(decision: DefaultDecision) -> &'static str {
+    match decision {
+        DefaultDecision::Allow => "allow",
+        DefaultDecision::Deny => "deny",
+    }
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
+}
+
+/// Without the query, which may hold a credential.
+fn address(uri: &Uri) -> String {
+    let scheme = uri.scheme_str().unwrap_or_default();
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let query = if uri.query().is_some() { "?…" } else { "" };
+    format!("{scheme}://{authority}{}{query}", uri.path())
+}
+
+fn millis(length_of: Millis) -> String {
+    length(Duration::from_millis(length_of.0))
+}
+
+/// In the largest unit that is exact, as a configuration would say it.
+fn length(length: Duration) -> String {
+    let ms = length.as_millis();
+    let units = [("h", 3_600_000), ("m", 60_000), ("s", 1000)];
+    let exact = units.iter().find(|(_, size)| ms.is_multiple_of(*size));
+    let (unit, size) = exact.copied().unwrap_or(("ms", 1));
+    format!("{}{unit}", ms / size)
+}

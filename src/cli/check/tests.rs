@@ -1,0 +1,148 @@
+//! What `check` says of files on disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+const CONFIG: &str = "[policy]\npath = \"policy.yaml\"\n";
+const POLICY: &str = "schema_version: v1
+server: { name: pay, namespace: bank, uid: u-1, upstream: 'http://up:9/mcp?token=s3cr3t' }
+auth: { mode: api_key, api_keys: [{ id: k, sha256: DIGEST, human_id: ann }] }
+tools: [{ name: charge, side_effect: write }]
+grants: [{ name: g, human_id: ann, allowed_side_effects: [write] }, { name: h, disabled: true }]
+sessions: [{ name: s, human_id: ann }]
+idempotency: { fingerprint: call, key_pointers: [/params/key] }
+";
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new(config: &str, policy: &str) -> Self {
+        let files = Self(tempfile::tempdir().expect("a folder"));
+        files.write("onceward.toml", config);
+        files.write("policy.yaml", &policy.replace("DIGEST", &"ab".repeat(32)));
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("written");
+    }
+
+    fn check(&self) -> Result<Report, String> {
+        check(&self.path("onceward.toml"), []).map_err(|errors| {
+            assert!(!errors.is_empty());
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        })
+    }
+}
+
+#[test]
+fn a_good_configuration_is_shown_whole_and_without_secrets() {
+    let token = format!("[admin]\ntoken_sha256 = \"{}\"\n", "cd".repeat(32));
+    let report = Files::new(&format!("{CONFIG}{token}"), POLICY).check().expect("good");
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let text = report.to_string();
+    for part in [
+        "127.0.0.1:8080",
+        "127.0.0.1:8081, with a token",
+        "drain: 30s",
+        "memory",
+        "replies 5m",
+        "256 in all, 64 a principal, 32 a scope",
+        "32 in all, 8 a principal, 4 a scope",
+        "reply 32768 bytes, request 1048576 bytes",
+        "connect 2s, response 1m, idle 1m",
+        "opens after 5 failures, for 30s",
+        "policy.yaml, read every 5s",
+        "sha256:",
+        "server pay",
+        "bank",
+        "u-1",
+        "/mcp to http://up:9/mcp?…",
+        "api_key (keys: 1)",
+        "allow-list, default deny",
+        "optional, in x-mcp-agent-session",
+        "tools: 1, grants: 1 (disabled: 1), sessions: 1",
+        "optional, format any, fingerprint call, streams tombstone",
+        "/params/key",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing:\n{text}");
+    }
+    for secret in ["s3cr3t", "abab", "cdcd"] {
+        assert!(!text.contains(secret) && !format!("{report:?}").contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn every_mistake_is_named_with_its_file() {
+    let config = format!("{CONFIG}[sessions]\npath = \"sessions.json\"\n");
+    let files = Files::new(&config, &format!("{POLICY}colour: red\n"));
+    files.write("sessions.json", "[");
+    let message = files.check().expect_err("two mistakes");
+    for part in ["policy.yaml:8:1: colour", "sessions.json:1:2"] {
+        assert!(message.contains(part), "{message}");
+    }
+    files.write("onceward.toml", "[policy]\npath = \"policy.yaml\"\npoll = 1\n");
+    let message = files.check().expect_err("one mistake");
+    assert!(message.contains("onceward.toml: line 3: unknown key `policy.poll`"), "{message}");
+    fs::remove_file(files.path("onceward.toml")).expect("removed");
+    let message = files.check().expect_err("no file");
+    assert_eq!(message.matches("onceward.toml").count(), 1, "{message}");
+}
+
+#[test]
+fn a_policy_that_is_missing_fails() {
+    let files = Files::new(CONFIG, POLICY);
+    fs::remove_file(files.path("policy.yaml")).expect("removed");
+    assert!(files.check().expect_err("missing").contains("policy.yaml: cannot be read"));
+}
+
+#[test]
+fn what_is_hardly_meant_is_a_warning() {
+    let server = |more: &str| {
+        format!("schema_version: v1\nserver: {{ name: s, upstream: 'http://h' }}\n{more}")
+    };
+    let warned = |config: &str, policy: &str| {
+        let report = Files::new(config, policy).check().expect(policy);
+        assert!(report.to_string().contains(&format!("warning: {}", report.warnings[0])));
+        report.warnings.join("\n")
+    };
+    for (more, expected) in [
+        ("", "server s: has no `server.uid`"),
+        ("", "`idempotency_requires_verified_identity`"),
+        ("", "no grant names anybody"),
+        ("auth: { mode: none }\n", "`missing_identity`"),
+        ("policy: { mode: observe }\n", "`observe` allows every call"),
+        ("policy: { default_decision: allow }\n", "default decision is `allow`"),
+        ("grants: [{ name: g }]\n", "names nobody"),
+        ("session: { required: true }\n", "a session is required"),
+        ("tools: [{ name: b }, { name: a }]\n", "cannot be granted: a, b"),
+    ] {
+        let text = warned(CONFIG, &server(more));
+        assert!(text.contains(expected), "{more}: {text}");
+    }
+    let public = format!("{CONFIG}[listen]\nmcp = \"0.0.0.0:8080\"\n");
+    assert!(warned(&public, POLICY).contains("`[listen] mcp` is not loopback"));
+    let later = format!("{CONFIG}[sessions]\npath = \"later.json\"\n");
+    assert!(warned(&later, POLICY).contains("later.json does not exist yet"));
+    let off = warned(CONFIG, &server("idempotency: { keys: off }\n"));
+    assert!(!off.contains("uid") && !off.contains("verifies"), "{off}");
+}
+
+#[test]
+fn the_examples_can_be_served() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let report = check(&examples.join("onceward.toml"), []).unwrap_or_else(|errors| {
+        panic!("{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    });
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let text = report.to_string();
+    for part in ["/files to", "/payments to", "sessions.json, read every 500ms (bindings: 2)"] {
+        assert!(text.contains(part), "{text}");
+    }
+}

@@ -1,0 +1,98 @@
+//! What can be served, but hardly as it is meant.
+
+use crate::config::Config;
+use crate::policy::{Auth, DefaultDecision, Keys, Mode, PolicySet, ServerPolicy, SessionsFile};
+
+/// The most tools that one warning names.
+const MAX_NAMED: usize = 5;
+
+/// Every warning, those of the process first.
+pub(super) fn warnings(
+    config: &Config,
+    policy: &PolicySet,
+    sessions: Option<&SessionsFile>,
+) -> Vec<String> {
+    let mut warnings = of_process(config, sessions);
+    for server in policy.servers() {
+        let found = of_server(server, config.sessions.is_some());
+        warnings.extend(found.into_iter().map(|text| format!("server {}: {text}", server.name)));
+    }
+    warnings
+}
+
+fn of_process(config: &Config, sessions: Option<&SessionsFile>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (name, address) in [("mcp", config.listen.mcp), ("admin", config.listen.admin)] {
+        if !address.ip().is_loopback() {
+            warnings.push(format!(
+                "`[listen] {name}` is not loopback and speaks plain HTTP: end TLS in front of it, \
+                 or credentials can be read on the way"
+            ));
+        }
+    }
+    if let (Some(source), None) = (&config.sessions, sessions) {
+        warnings.push(format!(
+            "{} does not exist yet: until it does, only the policy's own sessions count",
+            source.path.display()
+        ));
+    }
+    warnings
+}
+
+fn of_server(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if server.idempotency.keys == Keys::Optional {
+        warnings.extend(of_keys(server).map(str::to_owned));
+    }
+    match server.mode {
+        Mode::Observe => warnings.push("mode `observe` allows every call".to_owned()),
+        Mode::AllowList => warnings.extend(of_grants(server, sessions_file)),
+    }
+    warnings
+}
+
+/// Why keyed calls would all be refused.
+fn of_keys(server: &ServerPolicy) -> impl Iterator<Item = &'static str> {
+    let no_uid = server.uid.is_none().then_some(
+        "has no `server.uid`, so every call with a key gets 503 `idempotency_unavailable`",
+    );
+    let unverified = (!server.auth.verifies()).then_some(
+        "its auth mode verifies nobody, so every call with a key gets 400 \
+         `idempotency_requires_verified_identity`: use `api_key`, or `keys: off`",
+    );
+    no_uid.into_iter().chain(unverified)
+}
+
+fn of_grants(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut warn = |text: &str| warnings.push(text.to_owned());
+    if server.auth == Auth::None {
+        warn("auth mode `none` names nobody, so every tools/call gets 401 `missing_identity`");
+    }
+    if server.default_decision == DefaultDecision::Allow {
+        warn("the default decision is `allow`: a tool that no grant speaks of may be called");
+    } else if server.grants.is_empty() {
+        warn("no grant names anybody, so every tools/call is refused");
+    }
+    if server.grants.nobodys() > 0 {
+        warn("a grant without `human_id`, `agent_id` and `team_id` names nobody");
+    }
+    if server.session.required && server.session_count() == 0 && !sessions_file {
+        warn("a session is required, but there is none, so every tools/call is refused");
+    }
+    let mut unknown: Vec<&str> = server
+        .tools()
+        .filter(|(_, tool)| tool.side_effect.is_none())
+        .map(|(name, _)| name)
+        .collect();
+    if !unknown.is_empty() {
+        unknown.sort_unstable();
+        let more = if unknown.len() > MAX_NAMED { ", …" } else { "" };
+        unknown.truncate(MAX_NAMED);
+        warn(&format!(
+            "tools without a `side_effect` cannot be granted: {}{more}",
+            unknown.join(", ")
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,232 @@
+//! The whole program in one place: store, watchers, listeners, put together and taken apart again
+//! in order. `serve` and `demo` start the same thing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{App, HttpServer, rt};
+use jiff::Timestamp;
+
+use crate::admin::{self, AdminOptions, AdminState, PolicyStatus, ServerStatus, Source};
+use crate::claim::Millis;
+use crate::config::{AuditTarget, Config, UpstreamConfig};
+use crate::gateway::cors::Origins;
+use crate::gateway::drain::Drain;
+use crate::gateway::inspect::BodyLimits;
+use crate::gateway::router::Router;
+use crate::gateway::server::{self, ClientSettings, ListenError, Listening};
+use crate::gateway::state::Gateway;
+use crate::observe::{Audit, AuditError, Metrics, Reloads};
+use crate::policy::{self, PolicyWatch, SessionsWatch};
+use crate::store::memory::MemoryStore;
+use crate::store::{MonotonicClock, Store};
+use crate::upstream::{CircuitSettings, Timeouts, Trust, TrustError};
+
+/// Workers of the admin listener: probes and scrapes are few.
+const ADMIN_WORKERS: usize = 1;
+/// How long a probe or scrape that runs at the end may take.
+const ADMIN_SHUTDOWN_S: u64 = 1;
+
+/// Why the program could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener could not be opened.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The admin listener could not be served.
+    #[error("cannot serve the admin listener: {0}")]
+    Admin(std::io::Error),
+    /// The audit sink could not be opened.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The system's trust store could not be read.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+}
+
+/// The running program.
+pub struct Running {
+    /// Where MCP clients connect.
+    pub mcp: SocketAddr,
+    /// Where operators look.
+    pub admin: SocketAddr,
+    listening: Listening,
+    admin_server: actix_web::dev::ServerHandle,
+    admin_state: Arc<AdminState>,
+    store: Arc<dyn Store>,
+    audit: Arc<Audit>,
+    drain: Duration,
+}
+
+/// Starts everything that `config` names, under an already loaded or watched policy. Runs inside an
+/// actix system.
+///
+/// # Errors
+///
+/// What could not be opened; nothing keeps running then but the watchers of the system.
+pub async fn start(
+    config: &Config,
+    policy: Arc<PolicyWatch>,
+    sessions: Arc<SessionsWatch>,
+) -> Result<Running, StartError> {
+    let client = ClientSettings { timeouts: timeouts(&config.upstream), trust: Trust::system()? };
+    let mcp = server::bind(config.listen.mcp)?;
+    let admin_listener = server::bind(config.listen.admin)?;
+    let audit = Arc::new(match &config.audit {
+        AuditTarget::Stdout => Audit::open(None)?,
+        AuditTarget::File(path) => Audit::open(Some(path))?,
+    });
+    let clock = Arc::new(MonotonicClock::start());
+    let store: Arc<dyn Store> =
+        MemoryStore::start(config.limits, config.store.shards, Arc::clone(&clock) as Arc<_>);
+    let metrics = Arc::new(Metrics::new());
+    let gateway = Arc::new(Gateway {
+        store: Arc::clone(&store),
+        router: Router::new(Arc::clone(&policy), Arc::clone(&metrics), circuit(&config.upstream)),
+        sessions: Arc::clone(&sessions),
+        audit: Arc::clone(&audit),
+        clock,
+        origins: Origins::new(config.listen.allowed_origins.clone(), config.listen.mcp),
+        body: BodyLimits { bytes: config.request_bytes, idle: config.upstream.idle_timeout },
+        reply_bytes: config.limits.reply_bytes,
+        drain: Drain::new(),
+    });
+    let admin_state = Arc::new(AdminState::new(AdminOptions {
+        store: Arc::clone(&store),
+        limits: config.limits,
+        metrics,
+        audit: Arc::clone(&audit),
+        policy: Arc::new(Watched {
+            policy,
+            sessions: config.sessions.is_some().then_some(sessions),
+            gateway: Arc::clone(&gateway),
+        }),
+        token_sha256: config.admin_token.map(|token| *token.sha256()),
+        started: Timestamp::now(),
+        config: config.summary(),
+    }));
+    let (admin, admin_server) = serve_admin(admin_listener, Arc::clone(&admin_state))?;
+    let listening =
+        server::listen(mcp, config.listen.workers, config.listen.max_connections, gateway, client)?;
+    Ok(Running {
+        mcp: listening.address,
+        admin,
+        listening,
+        admin_server,
+        admin_state,
+        store,
+        audit,
+        drain: config.listen.drain,
+    })
+}
+
+fn serve_admin(
+    listener: std::net::TcpListener,
+    state: Arc<AdminState>,
+) -> Result<(SocketAddr, actix_web::dev::ServerHandle), StartError> {
+    let address = listener.local_addr().map_err(StartError::Admin)?;
+    let server = HttpServer::new(move || {
+        let state = Arc::clone(&state);
+        App::new().configure(move |app| admin::configure(state, app))
+    })
+    .workers(ADMIN_WORKERS)
+    .disable_signals()
+    .shutdown_timeout(ADMIN_SHUTDOWN_S)
+    .listen(listener)
+    .map_err(StartError::Admin)?
+    .run();
+    let handle = server.handle();
+    rt::spawn(server);
+    Ok((address, handle))
+}
+
+impl Running {
+    /// Stops in order: new requests, running exchanges, store, audit, admin. Says whether
+    /// everything had settled in time.
+    pub async fn stop(self) -> bool {
+        self.admin_state.start_draining();
+        let finished = self.listening.stop(self.drain).await;
+        if !finished {
+            tracing::warn!("the drain time is over; what still ran settles as unknown");
+        }
+        if let Err(error) = self.store.stop().await {
+            tracing::error!(%error, "the store did not stop cleanly");
+        }
+        let audit = self.audit;
+        match rt::task::spawn_blocking(move || audit.close()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the audit trail is incomplete"),
+            Err(error) => tracing::error!(%error, "the audit trail could not be closed"),
+        }
+        self.admin_server.stop(true).await;
+        finished
+    }
+}
+
+fn timeouts(config: &UpstreamConfig) -> Timeouts {
+    Timeouts {
+        connect: config.connect_timeout,
+        response: config.response_timeout,
+        idle: config.idle_timeout,
+    }
+}
+
+fn circuit(config: &UpstreamConfig) -> CircuitSettings {
+    let open_ms = u64::try_from(config.circuit_open.as_millis()).unwrap_or(u64::MAX);
+    CircuitSettings {
+        failures: config.circuit_failures,
+        open_for: Millis(open_ms),
+        max_in_flight: config.max_in_flight,
+    }
+}
+
+/// The watched files as the admin listener sees them.
+struct Watched {
+    policy: Arc<PolicyWatch>,
+    sessions: Option<Arc<SessionsWatch>>,
+    gateway: Arc<Gateway>,
+}
+
+impl PolicyStatus for Watched {
+    /// A scrape or probe also makes the series of every server of the policy, called or not.
+    fn policy(&self) -> Source {
+        self.gateway.router.all();
+        Source {
+            revision: self.policy.snapshot().map(|set| set.revision().to_owned()),
+            last_error: self.policy.last_error(),
+            reloads: reloads(self.policy.reloads()),
+        }
+    }
+
+    fn sessions(&self) -> Option<Source> {
+        self.sessions.as_ref().map(|sessions| Source {
+            revision: None,
+            last_error: sessions.last_error(),
+            reloads: reloads(sessions.reloads()),
+        })
+    }
+
+    fn servers(&self) -> Vec<ServerStatus> {
+        let mut servers: Vec<_> = self
+            .gateway
+            .router
+            .all()
+            .iter()
+            .map(|route| ServerStatus {
+                namespace: route.policy.namespace.clone(),
+                name: route.policy.name.clone(),
+                path: route.policy.path.clone(),
+                upstream: ServerStatus::shown_upstream(&route.policy.upstream),
+                circuit: Some(route.circuit.phase(self.gateway.clock.now())),
+                upstream_in_flight: Some(route.circuit.in_flight()),
+            })
+            .collect();
+        servers.sort_by(|a, b| a.path.cmp(&b.path));
+        servers
+    }
+}
+
+fn reloads(counted: policy::Reloads) -> Reloads {
+    Reloads { succeeded: counted.ok, failed: counted.failed }
+}

@@ -1,0 +1,36 @@
+//! Onceward: a gateway that makes a retried MCP tool call safe.
+//!
+//! The floors, from the ground up; a lower floor never imports a higher one:
+//!
+//! - [`claim`]: the pure core. No clock, no I/O, no lock, no async, no actor. Builds alone with
+//!   `--no-default-features`.
+//! - [`ledger`]: the lock-free global counts.
+//! - [`store`]: the `Store` trait, the ticket, and the memory store.
+//! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, each alone.
+//! - [`gateway`]: the pipeline, one file a stage.
+//! - [`admin`] and [`cli`]: on top.
+
+// The pure floors: clippy.toml says what must not enter them, and why.
+#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
+pub mod claim;
+#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
+pub mod ledger;
+
+#[cfg(feature = "gateway")]
+pub mod admin;
+#[cfg(feature = "gateway")]
+pub mod cli;
+#[cfg(feature = "gateway")]
+pub mod config;
+#[cfg(feature = "gateway")]
+pub mod gateway;
+#[cfg(feature = "gateway")]
+pub mod identity;
+#[cfg(feature = "gateway")]
+pub mod observe;
+#[cfg(feature = "gateway")]
+pub mod policy;
+#[cfg(feature = "gateway")]
+pub mod store;
+#[cfg(feature = "gateway")]
+pub mod upstream;

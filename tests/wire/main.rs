@@ -1,0 +1,32 @@
+//! The contract, black box over HTTP against the built program: one module per capability.
+
+#![cfg(feature = "gateway")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod authorization;
+mod capacity;
+mod circuit;
+mod cors;
+mod cut;
+mod disconnect;
+mod era;
+mod errors;
+mod fingerprint_call;
+mod framing;
+mod headers;
+mod ids;
+mod isolation;
+mod json;
+mod keys;
+mod media;
+mod observability;
+mod outcomes;
+mod overlaps;
+mod program;
+mod reload;
+mod replies;
+mod shutdown;
+mod streams;
+mod tls;

@@ -1,0 +1,92 @@
+//! Upstreams over HTTPS.
+
+use crate::support::{Gateway, Request, Setup, Upstream, pay};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// A TLS listener for `localhost` in front of an upstream, and the root that vouches for it.
+struct Secured {
+    address: SocketAddr,
+    folder: TempDir,
+}
+
+impl Secured {
+    async fn in_front_of(upstream: &Upstream) -> Self {
+        let mut issuer = CertificateParams::default();
+        issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer_key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::self_signed(issuer, issuer_key).expect("a root");
+        let key = KeyPair::generate().expect("a key");
+        let leaf = CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        let leaf = leaf.signed_by(&key, &issuer).expect("a certificate");
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = BASE64_STANDARD.encode(issuer.der());
+        let root = format!("-----BEGIN CERTIFICATE-----\n{root}\n-----END CERTIFICATE-----\n");
+        std::fs::write(folder.path().join("root.pem"), root).expect("write");
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], key)
+            .expect("a configuration");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(terminate(listener, TlsAcceptor::from(Arc::new(config)), upstream.address()));
+        Self { address, folder }
+    }
+
+    /// A gateway in front of it that trusts the root, or only those of the system.
+    async fn gateway(&self, upstream: &Upstream, trusted: bool) -> Gateway {
+        let url = format!("https://localhost:{}/mcp", self.address.port());
+        let setup = Setup::new(upstream)
+            .policy(|policy| policy.with(|document| document["server"]["upstream"] = json!(url)));
+        let root = self.folder.path().join("root.pem");
+        match trusted {
+            true => setup.env("SSL_CERT_FILE", &root.to_string_lossy()).start().await,
+            false => setup.start().await,
+        }
+    }
+}
+
+async fn terminate(listener: TcpListener, acceptor: TlsAcceptor, upstream: SocketAddr) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let acceptor = acceptor.clone();
+        tokio::spawn(async move {
+            let Ok(mut secured) = acceptor.accept(stream).await else { return };
+            let Ok(mut plain) = TcpStream::connect(upstream).await else { return };
+            let _ = tokio::io::copy_bidirectional(&mut secured, &mut plain).await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_over_https_is_called_like_any_other() {
+    let upstream = Upstream::start().await;
+    let secured = Secured::in_front_of(&upstream).await;
+    let gateway = secured.gateway(&upstream, true).await;
+    let first = gateway.call("K1", pay()).await;
+    first.assert_first();
+    gateway.call("K1", pay()).await.assert_replays(&first);
+    gateway.send(&Request::post(pay())).await.assert_first();
+    assert_eq!(upstream.hits(), 2);
+}
+
+#[tokio::test]
+async fn an_upstream_that_nobody_vouches_for_is_sent_nothing() {
+    let upstream = Upstream::start().await;
+    let secured = Secured::in_front_of(&upstream).await;
+    let gateway = secured.gateway(&upstream, false).await;
+    for _ in 0..2 {
+        gateway.call("K1", pay()).await.assert_refused(502, "upstream_unreachable");
+    }
+    assert_eq!(upstream.hits(), 0);
+}

@@ -1,0 +1,166 @@
+"""Turns the measurements into docs/BENCHMARKS.md and docs/benchmarks.svg.
+
+A ratio is taken within each round, between two measurements at the same number of connections, and
+the median of the rounds is shown: what slows the machine down for a while slows both.
+"""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import pathlib
+import platform
+import statistics
+import subprocess
+
+import plot
+
+MEMORY_BAR_MIB = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """A promised ratio of requests per CPU second."""
+
+    case: str
+    against: str
+    least: float
+    aim: bool = False
+
+
+BARS = [
+    Bar("unkeyed", "pass-through", 0.9),
+    Bar("unkeyed", "nginx", 0.8, aim=True),
+    Bar("keyed first", "unkeyed", 0.85),
+    Bar("replay", "keyed first", 2.5),
+    Bar("keyed first", "peer first", 1.5),
+    Bar("replay", "peer replay", 1.5),
+]
+
+
+class Rows:
+    """The measurements of one run."""
+
+    def __init__(self, path):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        self.memory = next((row for row in rows if row["case"] == "memory"), None)
+        self.load = [row for row in rows if row["case"] != "memory"]
+        self.cases = list(dict.fromkeys(row["case"] for row in self.load))
+        self.connections = sorted({row["connections"] for row in self.load})
+        self.rounds = max((row["round"] for row in self.load), default=0)
+
+    def values(self, case, connections, field):
+        """By round."""
+        return {row["round"]: row[field] for row in self.load
+                if row["case"] == case and row["connections"] == connections}
+
+    def median(self, case, connections, field):
+        return statistics.median(self.values(case, connections, field).values())
+
+    def ratio(self, bar, connections):
+        """The median of the ratios of requests per CPU second, or None where one was not run."""
+        of = self.values(bar.case, connections, "cpu_us")
+        against = self.values(bar.against, connections, "cpu_us")
+        rounds = of.keys() & against.keys()
+        return statistics.median(against[n] / of[n] for n in rounds) if rounds else None
+
+
+def table(head, lines):
+    rule = ["---"] + ["---:"] * (len(head) - 1)
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *lines])
+
+
+def speed_table(rows, connections):
+    head = ["case", "requests/s", "CPU µs a request", "median µs", "99 % µs", "peak MiB"]
+    lines = []
+    for case in rows.cases:
+        def at(field, case=case):
+            return rows.median(case, connections, field)
+        lines.append([case, f"{at('per_second'):,.0f}", f"{at('cpu_us'):.1f}", f"{at('p50_us'):,.0f}",
+                      f"{at('p99_us'):,.0f}", f"{at('peak_kib') / 1024:.1f}"])
+    return table(head, lines)
+
+
+def bars_table(rows):
+    head = ["requests per CPU second", "bar", *(f"{n} conn." for n in rows.connections), "verdict"]
+    lines = []
+    for bar in BARS:
+        ratios = [rows.ratio(bar, connections) for connections in rows.connections]
+        if None in ratios:
+            continue
+        good, bad = ("reached", "not reached") if bar.aim else ("holds", "misses")
+        verdict = good if all(ratio >= bar.least for ratio in ratios) else f"**{bad}**"
+        name = f"{bar.case} ÷ {bar.against}"
+        lines.append([name, f"{'aim ' if bar.aim else ''}≥ {bar.least}",
+                      *(f"{ratio:.2f}" for ratio in ratios), verdict])
+    return table(head, lines)
+
+
+def memory_text(memory):
+    if not memory:
+        return "Not measured in this run."
+    peak = memory["peak_kib"] / 1024
+    verdict = "holds" if peak <= MEMORY_BAR_MIB else "**misses**"
+    lines = [[str(row["connections"]), str(row["requests"]), str(row["first"]),
+              str(row["evictions"]), f"{row['peak_kib'] / 1024:.1f}"] for row in memory["rows"]]
+    head = ["connections", "requests", "executed", "evicted", "peak MiB so far"]
+    return (f"{table(head, lines)}\n\nPeak {peak:.1f} MiB against a bar of {MEMORY_BAR_MIB} MiB: "
+            f"{verdict}. Before the first request it was {memory['idle_kib'] / 1024:.1f} MiB.")
+
+
+def machine():
+    def first(path, name):
+        for line in pathlib.Path(path).read_text().splitlines():
+            if line.startswith(name):
+                return line.split(":", 1)[1].strip()
+        return "unknown"
+
+    def version(*command):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = (done.stdout + done.stderr).splitlines()
+        return lines[0] if lines else "unknown"
+
+    cores = len([line for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                 if line.startswith("processor")])
+    memory_mib = int(first("/proc/meminfo", "MemTotal").split()[0]) // 1024
+    commit = version("git", "describe", "--always", "--dirty")
+    return "\n".join([
+        f"- {first('/proc/cpuinfo', 'model name')}, {cores} cores, {memory_mib} MiB of memory",
+        f"- Linux {platform.release()} {platform.machine()}",
+        f"- {version('rustc', '--version')}; {version('nginx', '-v')}; {version('wrk', '-v')}",
+        f"- commit {commit}, {datetime.date.today().isoformat()}",
+    ])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=pathlib.Path, required=True)
+    parser.add_argument("--template", type=pathlib.Path, required=True)
+    parser.add_argument("--store", type=pathlib.Path, required=True)
+    parser.add_argument("--page", type=pathlib.Path, required=True)
+    parser.add_argument("--plot", type=pathlib.Path, required=True)
+    options = parser.parse_args()
+    rows = Rows(options.rows)
+    parts = {
+        "machine": machine(),
+        "rounds": str(rows.rounds),
+        "bars": bars_table(rows),
+        "tables": "\n\n".join(f"### {n} connection{'s' if n > 1 else ''}\n\n{speed_table(rows, n)}"
+                              for n in rows.connections),
+        "memory": memory_text(rows.memory),
+        "store": options.store.read_text().strip() if options.store.exists()
+        else "Not measured in this run; `scripts/bench-store` does it.",
+    }
+    text = options.template.read_text()
+    for name, part in parts.items():
+        text = text.replace("{{" + name + "}}", part)
+    options.page.write_text(text)
+    middle = rows.connections[len(rows.connections) // 2]
+    costs = [(case, rows.median(case, middle, "cpu_us")) for case in rows.cases
+             if case not in ("direct", "unkeyed beside keyed")]
+    options.plot.write_text(plot.bars(
+        f"CPU time a request, in µs, at {middle} connections (shorter is better)", costs))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@
 //! - [`claim`]: the pure core. No clock, no I/O, no lock, no async, no actor. Builds alone with
 //!   `--no-default-features`.
 //! - [`ledger`]: the lock-free global counts.
+//! - [`mailbox`]: actors that their senders run.
 //! - [`store`]: the `Store` trait, the ticket, and the memory store.
 //! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, each alone.
 //! - [`gateway`]: the pipeline, one file a stage.
@@ -15,6 +16,7 @@
 pub mod claim;
 #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod ledger;
+pub mod mailbox;
 
 #[cfg(feature = "gateway")]
 pub mod admin;

@@ -58,7 +58,7 @@ impl Store for HeldStore {
     fn look_up(&self, _: &Begin) -> Option<Known> {
         None
     }
-    fn begin(&self, begin: Begin) -> StoreFuture<'_, Begun> {
+    fn begin(&self, _: &str, begin: Begin) -> StoreFuture<'_, Begun> {
         let ticket = Ticket::new(begin.slot, Fence(0), 0, Arc::new(NoGuard));
         Box::pin(async { Ok(Begun::First(ticket)) })
     }

@@ -70,7 +70,7 @@ impl Running {
     }
 
     async fn begin(&self, begin: Begin) -> Begun {
-        Store::begin(&*self.store, begin).await.expect("an answer of the store")
+        Store::begin(&*self.store, "", begin).await.expect("an answer of the store")
     }
 
     /// The store in `place`, which is started and filled if there is none yet.

@@ -31,7 +31,7 @@ impl Store for FakeStore {
         None
     }
 
-    fn begin(&self, _: Begin) -> StoreFuture<'_, Begun> {
+    fn begin(&self, _: &str, _: Begin) -> StoreFuture<'_, Begun> {
         down()
     }
 

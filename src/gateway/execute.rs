@@ -89,7 +89,9 @@ fn refuse_call(claim: &Claim, refusal: Refusal, audit: Auditing) -> HttpResponse
 
 impl KeyedCall {
     async fn run(mut self: Box<Self>, outbound: Outbound, answer: Answer) {
-        let begun = self.worker.gateway.store.begin(self.claim.begin).await;
+        // The claim stage has refused a server without one.
+        let domain = self.route.policy.uid.as_deref().unwrap_or_default();
+        let begun = self.worker.gateway.store.begin(domain, self.claim.begin).await;
         let (outcome, refusal) = match begun {
             Ok(Begun::First(ticket)) => return self.execute(ticket, outbound, answer).await,
             Ok(Begun::Replay(stored)) => {
@@ -104,11 +106,7 @@ impl KeyedCall {
             Ok(Begun::Capacity(limit)) => (IdempotencyOutcome::Capacity, Refusal::capacity(limit)),
             Err(error) => {
                 tracing::error!(%error, "a keyed call was refused because the store did not answer");
-                let refusal = Refusal::key_unavailable(
-                    "The idempotency store does not answer; nothing was executed, send the same \
-                     call with the same key later.",
-                );
-                return self.refuse(refusal, answer);
+                return self.refuse(store_unavailable(), answer);
             }
         };
         self.audit.outcome(outcome);
@@ -120,6 +118,11 @@ impl KeyedCall {
     }
 
     async fn execute(mut self: Box<Self>, ticket: Ticket, outbound: Outbound, answer: Answer) {
+        if !ticket.is_held() {
+            tracing::error!("a claim's lease may have ended before its call was sent");
+            self.settle(ticket, Settlement::Release).await;
+            return self.refuse(store_unavailable(), answer);
+        }
         self.audit.outcome(IdempotencyOutcome::First);
         match dispatch::attempt(&self.worker, &self.route, outbound).await {
             Ok((response, permit)) => self.relay(ticket, response, permit, answer).await,
@@ -223,6 +226,13 @@ impl KeyedCall {
             replace_ids: policy.fingerprint == Fingerprint::Call,
         }
     }
+}
+
+fn store_unavailable() -> Refusal {
+    Refusal::key_unavailable(
+        "The idempotency store does not answer; nothing was executed, send the same call with the \
+         same key later.",
+    )
 }
 
 /// Hands the answer on; a client that has left gets none, and nothing else changes.

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod memory;
+pub mod redis;
 mod ticket;
 
 use std::future::Future;
@@ -69,6 +70,38 @@ pub enum StoreError {
     /// The store is stopping.
     #[error("the store is stopping; retry with the same key")]
     Stopping,
+    /// No connection to the shared store's server.
+    #[error("redis cannot be reached; look at `store.url`, the network and the server")]
+    Unreachable,
+    /// The server did not do what it was asked: read-only, out of memory, loading, resharding, or
+    /// not permitted to this user.
+    #[error("redis refused the command; its answer is in the log")]
+    Refused,
+    /// The server may drop records to make room for others.
+    #[error("redis may evict claims: set its `maxmemory-policy` to `noeviction`")]
+    Evicts,
+    /// Too few replicas have the claim.
+    #[error("fewer replicas than `store.wait_replicas` have the claim; retry with the same key")]
+    Unreplicated,
+    /// The server has lost what it once said: claims may be missing.
+    #[error(
+        "redis has lost records of this server; keyed calls are refused until all that can be \
+         missing would have expired"
+    )]
+    Lost,
+    /// The domain's records are counted under other limits.
+    #[error(
+        "`{limit}` is {ours} here and {theirs} in redis: configure every gateway alike, or stop \
+         them and wait until all records have expired"
+    )]
+    Limits {
+        /// Its name in a configuration.
+        limit: &'static str,
+        /// Our value; times in milliseconds.
+        ours: u64,
+        /// The value in the store.
+        theirs: u64,
+    },
 }
 
 /// Occupancy against every store-wide cap.
@@ -94,7 +127,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Takes a free slot, or says what holds it. Atomic: of N concurrent begins on a free slot
     /// exactly one is [`Begun::First`].
-    fn begin(&self, begin: Begin) -> StoreFuture<'_, Begun>;
+    ///
+    /// `domain` is the server's uid, which the digests of `begin` cover. A store that is shared
+    /// keeps and bounds the records of each domain apart; one in memory does not care.
+    fn begin(&self, domain: &str, begin: Begin) -> StoreFuture<'_, Begun>;
 
     /// Settles a claim with its reply.
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled>;
@@ -112,7 +148,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Down`] or [`StoreError::Stopping`].
+    /// Why it does not: never [`StoreError::Timeout`] or [`StoreError::Overloaded`], which are of
+    /// one call.
     fn ready(&self) -> Result<(), StoreError>;
 
     /// The name of the kind, as in `[store] kind`.

@@ -9,6 +9,12 @@ use crate::claim::{Fence, SlotKey};
 pub trait SettleOnDrop: Send + Sync {
     /// Settles the claim as unknown. Must not block and must not panic.
     fn settle_unknown(&self, slot: SlotKey, fence: Fence, home: usize);
+
+    /// Whether the claim is still its owner's, by the owner's own clock. A store that leases claims
+    /// to their owners says no once the lease may have ended; in memory a claim has no end.
+    fn is_held(&self, _fence: Fence) -> bool {
+        true
+    }
 }
 
 /// Proof of a won claim. Settling consumes it; a ticket that is dropped instead (a panic, a
@@ -29,6 +35,12 @@ impl Ticket {
     /// The claimed slot.
     pub fn slot(&self) -> SlotKey {
         self.slot
+    }
+
+    /// Whether a call may still be sent under this claim; to be asked before the first byte of each
+    /// attempt (STORE section 4, "Tickets and leases").
+    pub fn is_held(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.is_held(self.fence))
     }
 
     /// Takes the ticket apart for a settle: from here on dropping does nothing.

@@ -49,9 +49,9 @@ impl Broken {
     async fn begin_wrongly(&self, begin: Begin) -> Result<Begun, StoreError> {
         let odd = self.begins.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.wrong == Wrong::HasTwoMinds && odd {
-            return Store::begin(&*self.other, begin).await;
+            return Store::begin(&*self.other, "", begin).await;
         }
-        let begun = Store::begin(&*self.inner, begin).await?;
+        let begun = Store::begin(&*self.inner, "", begin).await?;
         match (begun, self.remembered(begin.slot)) {
             (Begun::First(ticket), Some(reply)) if self.wrong == Wrong::RemembersTheGone => {
                 self.inner.release(ticket).await?;
@@ -67,7 +67,7 @@ impl Store for Broken {
         None
     }
 
-    fn begin(&self, begin: Begin) -> StoreFuture<'_, Begun> {
+    fn begin(&self, _: &str, begin: Begin) -> StoreFuture<'_, Begun> {
         Box::pin(self.begin_wrongly(begin))
     }
 

@@ -12,6 +12,9 @@ use crate::clock::ManualClock;
 use crate::history::{Answer, Call, Operation, Recorder, Told};
 use crate::naive::{End, begin_on};
 
+/// The server that every begin is for.
+pub const DOMAIN: &str = "uid-1";
+
 /// Starts the store under test.
 pub type Factory<'f> = &'f dyn Fn(Limits, Arc<ManualClock>) -> Arc<dyn Store>;
 
@@ -146,7 +149,7 @@ impl Caller<'_> {
         let slot = self.random.below(u64::from(slots)) as u8;
         let hash = u8::from(self.random.below(8) == 0);
         let pending = self.recorder.call(Call::Begin { slot, hash });
-        let mut asking = self.store.begin(begin_on(slot, hash));
+        let mut asking = self.store.begin(DOMAIN, begin_on(slot, hash));
         let begun = if self.random.below(16) == 0 {
             match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(begun) => begun,

@@ -155,7 +155,7 @@ impl Store for MemoryStore {
         self.index.look_up(begin, &*self.clock)
     }
 
-    fn begin(&self, begin: Begin) -> StoreFuture<'_, Begun> {
+    fn begin(&self, _domain: &str, begin: Begin) -> StoreFuture<'_, Begun> {
         Box::pin(self.begin(begin))
     }
 

@@ -107,7 +107,7 @@ fn body(begun: Result<Begun, StoreError>) -> Bytes {
 
 /// Begins and completes.
 async fn complete(store: &MemoryStore, begin: Begin) {
-    let ticket = first(Store::begin(store, begin).await);
+    let ticket = first(Store::begin(store, "", begin).await);
     let settled = store.complete(ticket, reply("done")).await;
     assert_eq!(settled, Ok(crate::store::Settled::Done));
 }

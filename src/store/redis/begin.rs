@@ -1,0 +1,197 @@
+//! Begin: one claim, asked for until there is an answer or no time left (STORE section 4,
+//! "Repeats").
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::answer::Word;
+use super::calls::Arguments;
+use super::domain::{Domain, Seen};
+use super::held::{Claim, TICKET};
+use super::keys::Victim;
+use super::pool::{Failure, Link};
+use super::script::Operation;
+use super::settings;
+use super::{Guard, Shared};
+use crate::claim::{Begin, Millis};
+use crate::store::{Begun, StoreError, Ticket};
+
+/// How often a begin asks again because others took the room that it was about to make.
+const MAX_EVICTIONS: u32 = 32;
+
+/// Between two attempts of a begin whose answer was lost.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A begin on its way.
+pub(super) struct Asking {
+    shared: Arc<Shared>,
+    domain: Arc<Domain>,
+    begin: Begin,
+    ticket: [u8; TICKET],
+    /// When the server must not take it any more, in its own microseconds.
+    not_after: i64,
+    /// Whether an attempt may have been done without our hearing of it, or may still be.
+    stray: bool,
+    victims: Vec<Victim>,
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Answered(Begun),
+    /// Make room first, with the keys of the victims.
+    Again,
+    /// The server's clock is not where it was thought to be.
+    Late,
+}
+
+impl Asking {
+    /// # Errors
+    ///
+    /// Without randomness there is no ticket.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        domain: Arc<Domain>,
+        begin: Begin,
+    ) -> Result<Self, StoreError> {
+        let mut ticket = [0; TICKET];
+        getrandom::fill(&mut ticket).map_err(|error| {
+            tracing::error!(%error, "the system gives no random numbers");
+            StoreError::Down
+        })?;
+        let (stray, victims) = (false, Vec::new());
+        Ok(Self { shared, domain, begin, ticket, not_after: 0, stray, victims })
+    }
+
+    /// Asks until there is an answer. What may have been claimed without our hearing of it is
+    /// released in the background.
+    pub(super) async fn run(mut self) -> Result<Begun, StoreError> {
+        let answer = self.attempts().await;
+        if self.stray && !matches!(answer, Ok(Begun::First(_))) {
+            let claim = self.claim(self.shared.now());
+            self.shared.release_stray(Arc::new(claim), self.not_after);
+        }
+        answer
+    }
+
+    async fn attempts(&mut self) -> Result<Begun, StoreError> {
+        let deadline = self.shared.now().plus(self.shared.patience);
+        let mut rooms = 0;
+        loop {
+            self.shared.stopping()?;
+            let failed = match self.attempt(deadline).await {
+                Ok(Attempt::Answered(begun)) => return Ok(begun),
+                Ok(Attempt::Again) if rooms < MAX_EVICTIONS => {
+                    rooms += 1;
+                    continue;
+                }
+                Ok(Attempt::Again) => return Err(StoreError::Overloaded),
+                Ok(Attempt::Late) => StoreError::Timeout,
+                Err(Failure::Lost) => {
+                    self.stray = true;
+                    StoreError::Timeout
+                }
+                // An attempt that may have been done is asked after for as long as there is time.
+                Err(failure) if self.stray => failure.error(),
+                Err(failure) => return Err(failure.error()),
+            };
+            if self.shared.now() >= deadline {
+                return Err(failed);
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn attempt(&mut self, deadline: Millis) -> Result<Attempt, Failure> {
+        let mut link = self.shared.pool.link().await?;
+        let now = self.shared.now();
+        let seen = self.domain.seen(now).map_err(Failure::Unsent)?;
+        let left = Millis(deadline.0.saturating_sub(now.0));
+        self.not_after = self.not_after.max(self.shared.server_time.after(now, left));
+        let (keys, arguments) = self.declare(&seen);
+        let asking =
+            self.shared.ask(&mut link, &self.domain, &seen, Operation::Begin, &keys, &arguments);
+        let answer = asking.await?;
+        let begun = match answer.word {
+            Word::First => return self.first(link, now).await,
+            Word::Evict(victims) => {
+                self.victims = victims;
+                link.give_back();
+                return Ok(Attempt::Again);
+            }
+            Word::Late => {
+                link.give_back();
+                return Ok(Attempt::Late);
+            }
+            Word::Replay(reply) => Begun::Replay(Arc::new(reply)),
+            Word::Conflict => Begun::Conflict,
+            Word::InFlight => Begun::InFlight,
+            Word::Unknown => Begun::Unknown,
+            Word::NotReplayable => Begun::NotReplayable,
+            Word::Capacity(limit) => Begun::Capacity(limit),
+            Word::Lost => return Err(Failure::Unsent(StoreError::Lost)),
+            Word::Limits(theirs) => return Err(Failure::Unsent(self.other_limits(&theirs))),
+            Word::Done | Word::Stale | Word::Gone | Word::Occupancy(_) => {
+                return Err(Failure::Lost);
+            }
+        };
+        link.give_back();
+        Ok(Attempt::Answered(begun))
+    }
+
+    /// The claim is ours, once as many replicas have it as must.
+    async fn first(&self, mut link: Link<'_>, sent: Millis) -> Result<Attempt, Failure> {
+        let wanted = self.shared.wait_replicas;
+        if wanted > 0 && link.replicas(wanted, self.shared.replica_wait).await < wanted {
+            self.shared.release_stray(Arc::new(self.claim(sent)), self.not_after);
+            return Err(Failure::Unsent(StoreError::Unreplicated));
+        }
+        link.give_back();
+        let fence = self.shared.held.add(self.claim(sent));
+        let guard = Arc::new(Guard(Arc::clone(&self.shared)));
+        Ok(Attempt::Answered(Begun::First(Ticket::new(self.begin.slot, fence, 0, guard))))
+    }
+
+    fn claim(&self, sent: Millis) -> Claim {
+        let stray = self.stray.then_some(self.not_after);
+        Claim::new(Arc::clone(&self.domain), self.begin, self.ticket, sent, stray)
+    }
+
+    fn other_limits(&self, theirs: &str) -> StoreError {
+        let shared = &self.shared;
+        let lease = Duration::from_millis(shared.lease.0);
+        let error = settings::difference(&shared.limits, lease, theirs);
+        let error = error.unwrap_or(StoreError::Refused);
+        self.domain.refused(error);
+        error
+    }
+
+    /// Keys and arguments in the order of scripts/begin.lua.
+    fn declare(&self, seen: &Seen) -> (Vec<String>, Arguments) {
+        let limits = &self.shared.limits;
+        let mut arguments = Arguments::of(&self.begin, &self.ticket, limits, self.shared.lease);
+        arguments.push(self.begin.hash.as_bytes());
+        arguments.number(self.not_after);
+        arguments.number(seen.stamp);
+        arguments.push(&seen.born);
+        arguments.push(&self.shared.shown_limits);
+        for cap in [
+            limits.scope_in_flight,
+            limits.principal_in_flight,
+            limits.in_flight,
+            limits.scope_tombstones,
+            limits.scope_entries,
+            limits.principal_entries,
+            limits.entries,
+        ] {
+            arguments.number(cap);
+        }
+        let mut keys = self.domain.keys.of(&self.begin);
+        for victim in &self.victims {
+            arguments.push(victim.member());
+            keys.extend(self.domain.keys.of_victim(victim));
+        }
+        (keys, arguments)
+    }
+}

@@ -1,0 +1,90 @@
+//! One script call: connection, arguments, answer.
+
+use super::answer::Answer;
+use super::domain::{Domain, Seen};
+use super::held::{Claim, TICKET};
+use super::pool::{Failure, Link};
+use super::script::Operation;
+use super::{Shared, micros};
+use crate::claim::{Begin, Limits, Millis};
+use crate::store::StoreError;
+
+/// Arguments of a script, as bytes.
+#[derive(Default)]
+pub(super) struct Arguments(Vec<Vec<u8>>);
+
+impl Arguments {
+    pub(super) fn of(begin: &Begin, ticket: &[u8; TICKET], limits: &Limits, lease: Millis) -> Self {
+        let mut arguments = Self::default();
+        arguments.push(ticket);
+        arguments.push(begin.slot.as_bytes());
+        arguments.push(begin.scope.as_bytes());
+        arguments.push(begin.principal.as_bytes());
+        arguments.number(micros(limits.tombstone_ttl));
+        arguments.number(micros(limits.ttl));
+        arguments.number(micros(lease));
+        arguments
+    }
+
+    pub(super) fn push(&mut self, argument: impl AsRef<[u8]>) {
+        self.0.push(argument.as_ref().to_owned());
+    }
+
+    pub(super) fn number(&mut self, number: impl Into<i64>) {
+        self.0.push(number.into().to_string().into_bytes());
+    }
+}
+
+impl Shared {
+    /// Runs a script on a link. The answer's clock and stamp are learnt from.
+    pub(super) async fn ask(
+        &self,
+        link: &mut Link<'_>,
+        domain: &Domain,
+        seen: &Seen,
+        operation: Operation,
+        keys: &[String],
+        arguments: &Arguments,
+    ) -> Result<Answer, Failure> {
+        let arguments: Vec<&[u8]> = arguments.0.iter().map(Vec::as_slice).collect();
+        let value = link.run(operation, keys, &arguments).await?;
+        let Some(answer) = Answer::read(value, self.limits.reply_bytes) else {
+            tracing::error!(?operation, "redis answered what no script of this build does");
+            return Err(Failure::Lost);
+        };
+        let now = self.now();
+        self.server_time.set(answer.clock, now);
+        domain.learn(&answer, seen, now.plus(self.recovery()));
+        Ok(answer)
+    }
+
+    /// Runs a script for a claim, whatever was lost meanwhile.
+    pub(super) async fn ask_for(
+        &self,
+        claim: &Claim,
+        operation: Operation,
+        rest: impl FnOnce(&mut Arguments),
+    ) -> Result<Answer, Failure> {
+        let seen = claim.domain.seen(self.now()).unwrap_or_default();
+        let mut arguments = Arguments::of(&claim.begin, &claim.ticket, &self.limits, self.lease);
+        rest(&mut arguments);
+        let keys = claim.domain.keys.of(&claim.begin);
+        let mut link = self.pool.link().await?;
+        let answer =
+            self.ask(&mut link, &claim.domain, &seen, operation, &keys, &arguments).await?;
+        link.give_back();
+        Ok(answer)
+    }
+
+    /// How long after a loss everything that can be missing would have expired.
+    fn recovery(&self) -> Millis {
+        self.limits.ttl.max(self.limits.tombstone_ttl)
+    }
+
+    pub(super) fn stopping(&self) -> Result<(), StoreError> {
+        if self.stopped.load(std::sync::atomic::Ordering::Acquire) {
+            return Err(StoreError::Stopping);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! What this process knows of each domain: its keys, how far it was seen to be, and whether it has
+//! lost something since (STORE section 4, "Loss").
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::answer::{Answer, Counts};
+use super::keys::DomainKeys;
+use crate::claim::Millis;
+use crate::store::StoreError;
+
+/// One domain.
+pub(super) struct Domain {
+    pub(super) keys: DomainKeys,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    seen: Seen,
+    /// Until when nothing is claimed, because records may be missing.
+    refused_until: Millis,
+    counts: Counts,
+    /// Why no claim can be made that the last look at the domain found.
+    wrong: Option<StoreError>,
+}
+
+/// The most that a server has said of a domain.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Seen {
+    /// Its highest stamp.
+    pub(super) stamp: i64,
+    /// Its birth; empty where there was none yet.
+    pub(super) born: Vec<u8>,
+}
+
+impl Domain {
+    fn new(keys: DomainKeys) -> Self {
+        Self { keys, state: Mutex::default() }
+    }
+
+    /// What to tell a script that was seen.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Lost`] while records may be missing.
+    pub(super) fn seen(&self, now: Millis) -> Result<Seen, StoreError> {
+        let state = self.state();
+        if now < state.refused_until {
+            return Err(StoreError::Lost);
+        }
+        Ok(state.seen.clone())
+    }
+
+    /// Learns from an answer. It was asked for when `asked` was seen: a domain that is behind that,
+    /// or was born again, has lost something, and is refused until `recovered`.
+    pub(super) fn learn(&self, answer: &Answer, asked: &Seen, recovered: Millis) {
+        let mut state = self.state();
+        let other = !asked.born.is_empty() && asked.born != answer.born;
+        if answer.before < asked.stamp || other {
+            if state.refused_until < recovered {
+                tracing::error!("redis has lost records: keyed calls are refused for a while");
+            }
+            state.refused_until = state.refused_until.max(recovered);
+            state.seen = Seen::default();
+            return;
+        }
+        state.seen.stamp = state.seen.stamp.max(answer.after);
+        if !answer.born.is_empty() {
+            state.seen.born.clone_from(&answer.born);
+        }
+    }
+
+    pub(super) fn counted(&self, counts: Counts, wrong: Option<StoreError>) {
+        let mut state = self.state();
+        (state.counts, state.wrong) = (counts, wrong);
+    }
+
+    /// A begin was refused for this.
+    pub(super) fn refused(&self, error: StoreError) {
+        self.state().wrong = Some(error);
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state().counts.clone()
+    }
+
+    /// Why no claim can be made.
+    pub(super) fn wrong(&self, now: Millis) -> Option<StoreError> {
+        let state = self.state();
+        if now < state.refused_until { Some(StoreError::Lost) } else { state.wrong }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Every domain that this process has served: as many as its policies ever named.
+pub(super) struct Domains {
+    prefix: String,
+    known: Mutex<BTreeMap<String, Arc<Domain>>>,
+}
+
+impl Domains {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), known: Mutex::default() }
+    }
+
+    pub(super) fn of(&self, name: &str) -> Arc<Domain> {
+        let mut known = self.known();
+        if let Some(domain) = known.get(name) {
+            return Arc::clone(domain);
+        }
+        let domain = Arc::new(Domain::new(DomainKeys::new(&self.prefix, name)));
+        known.insert(name.to_owned(), Arc::clone(&domain));
+        domain
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Domain>> {
+        self.known().values().cloned().collect()
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Domain>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Word;
+    use super::*;
+
+    fn answer(before: i64, after: i64, born: &[u8]) -> Answer {
+        Answer { word: Word::Done, clock: 0, before, after, born: born.to_owned() }
+    }
+
+    #[test]
+    fn a_domain_that_falls_behind_is_refused_for_a_while() {
+        let domain = Domains::new("").of("d");
+        let until = Millis(500);
+        domain.learn(&answer(0, 10, b"one"), &Seen::default(), until);
+        let seen = domain.seen(Millis(1)).expect("nothing is lost");
+        assert_eq!(seen, Seen { stamp: 10, born: b"one".to_vec() });
+        domain.learn(&answer(10, 11, b"one"), &seen, until);
+        domain.learn(&answer(9, 20, b"one"), &seen, until);
+        assert_eq!(domain.seen(Millis(499)), Err(StoreError::Lost));
+        assert_eq!(domain.wrong(Millis(499)), Some(StoreError::Lost));
+        assert_eq!(domain.seen(Millis(500)), Ok(Seen::default()), "it starts afresh");
+    }
+
+    #[test]
+    fn a_domain_that_was_born_again_has_lost_something() {
+        let domain = Domains::new("").of("d");
+        let seen = Seen { stamp: 10, born: b"one".to_vec() };
+        domain.learn(&answer(20, 21, b"two"), &seen, Millis(500));
+        assert_eq!(domain.seen(Millis(1)), Err(StoreError::Lost));
+    }
+}

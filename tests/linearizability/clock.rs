@@ -1,5 +1,6 @@
 //! A clock that the test moves.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use onceward::claim::Millis;
@@ -10,15 +11,35 @@ const PATIENCE: u32 = 16;
 
 /// A store reads it in the middle of an operation, which takes less than a microsecond and would
 /// hardly ever overlap another one's: every third reader lets somebody else go first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ManualClock {
     now: AtomicU64,
+    /// What `now` is about to be, while a store with a clock of its own is told.
+    latest: AtomicU64,
     readings: AtomicU64,
+    follower: OnceLock<Follower>,
 }
+
+/// Moves the clock of a store that does not read this one.
+type Follower = Box<dyn Fn(u64) + Send + Sync>;
 
 impl ManualClock {
     pub fn advance(&self, by: u64) {
+        self.latest.fetch_add(by, Ordering::SeqCst);
+        if let Some(follow) = self.follower.get() {
+            follow(by);
+        }
         self.now.fetch_add(by, Ordering::SeqCst);
+    }
+
+    /// Moves another clock along with this one.
+    pub fn lead(&self, follower: impl Fn(u64) + Send + Sync + 'static) {
+        assert!(self.follower.set(Box::new(follower)).is_ok(), "one follower");
+    }
+
+    /// No reader, of whatever clock follows, is later.
+    pub fn latest(&self) -> u64 {
+        self.latest.load(Ordering::SeqCst)
     }
 }
 

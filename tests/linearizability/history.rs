@@ -93,7 +93,7 @@ impl<'c> Recorder<'c> {
 
     pub fn returned(&self, pending: Pending, answer: Answer) {
         let returned = self.time.fetch_add(1, Ordering::SeqCst);
-        let clock = (pending.clock, self.clock.now().0);
+        let clock = (pending.clock, self.clock.latest());
         self.keep(pending, answer, returned, clock);
     }
 

@@ -17,5 +17,8 @@ mod memory;
 #[expect(dead_code, reason = "the checks of the machines use more of it")]
 #[path = "../store_model/naive.rs"]
 mod naive;
+mod redis;
+#[path = "../support/redis.rs"]
+mod redis_server;
 mod self_test;
 mod spec;

@@ -10,8 +10,10 @@ use std::process::ExitCode;
 pub use report::Report;
 
 use super::CheckArguments;
-use crate::config::{self, Config, ConfigError, PolicySource};
+use crate::config::{self, Config, ConfigError, PolicySource, StoreConfig};
 use crate::policy::{PolicyError, PolicyErrors, PolicySet, SessionsFile};
+use crate::store::StoreError;
+use crate::store::redis::{self, Examination, RedisSettings};
 
 /// One thing that stands in the way, with its file and place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +24,17 @@ pub enum CheckError {
     /// In a policy document or the sessions file.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// In the shared store's server.
+    #[error("{url}: {problem}")]
+    Store {
+        /// The server, without user and password.
+        url: String,
+        /// What keeps it from holding claims.
+        problem: StoreError,
+    },
+    /// The system gives no event loop to ask the server with.
+    #[error("cannot ask the store's server: {0}")]
+    System(String),
 }
 
 /// Prints what would run and exits 0, or prints every mistake and exits 1.
@@ -41,8 +54,8 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     }
 }
 
-/// Reads a configuration, its policy and its sessions file, as `serve` would. Opens no listener
-/// and writes nothing.
+/// Reads a configuration, its policy and its sessions file, as `serve` would, and asks the shared
+/// store's server what it is. Opens no listener and writes no file and no record.
 ///
 /// # Errors
 ///
@@ -52,14 +65,30 @@ pub fn check(
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Report, Vec<CheckError>> {
     let config = Config::load(file, environment).map_err(|error| vec![error.into()])?;
-    match (policy(&config), sessions(&config)) {
-        (Ok(policy), Ok(sessions)) => Ok(Report::new(config, policy, sessions)),
-        (policy, sessions) => {
+    match (policy(&config), sessions(&config), store(&config)) {
+        (Ok(policy), Ok(sessions), Ok(store)) => Ok(Report::new(config, policy, sessions, store)),
+        (policy, sessions, store) => {
             let of_policy = policy.err().map(Vec::from).unwrap_or_default();
-            let errors = of_policy.into_iter().chain(sessions.err());
-            Err(errors.map(CheckError::from).collect())
+            let errors = of_policy.into_iter().chain(sessions.err()).map(CheckError::from);
+            Err(errors.chain(store.err()).collect())
         }
     }
+}
+
+/// `None` where records live in the process.
+fn store(config: &Config) -> Result<Option<Examination>, CheckError> {
+    match &config.store {
+        StoreConfig::Memory { .. } => Ok(None),
+        StoreConfig::Redis(settings) => examine(settings).map(Some),
+    }
+}
+
+fn examine(settings: &RedisSettings) -> Result<Examination, CheckError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CheckError::System(error.to_string()))?;
+    runtime
+        .block_on(redis::examine(settings))
+        .map_err(|problem| CheckError::Store { url: settings.url.to_string(), problem })
 }
 
 fn policy(config: &Config) -> Result<PolicySet, PolicyErrors> {

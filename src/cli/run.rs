@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::admin::{self, AdminOptions, AdminState, PolicyStatus, ServerStatus, Source};
 use crate::claim::Millis;
-use crate::config::{AuditTarget, Config, UpstreamConfig};
+use crate::config::{AuditTarget, Config, StoreConfig, UpstreamConfig};
 use crate::gateway::cors::Origins;
 use crate::gateway::drain::Drain;
 use crate::gateway::inspect::BodyLimits;
@@ -20,6 +20,7 @@ use crate::gateway::state::Gateway;
 use crate::observe::{Audit, AuditError, Metrics, Reloads};
 use crate::policy::{self, PolicyWatch, SessionsWatch};
 use crate::store::memory::MemoryStore;
+use crate::store::redis::RedisStore;
 use crate::store::{MonotonicClock, Store};
 use crate::upstream::{CircuitSettings, Timeouts, Trust, TrustError};
 
@@ -38,7 +39,7 @@ pub enum StartError {
     #[error("cannot serve the admin listener: {0}")]
     Admin(std::io::Error),
     /// The store could not start.
-    #[error("cannot start the store, the system gives no thread: {0}")]
+    #[error("cannot start the store: {0}")]
     Store(std::io::Error),
     /// The audit sink could not be opened.
     #[error(transparent)]
@@ -81,9 +82,7 @@ pub async fn start(
         AuditTarget::File(path) => Audit::open(Some(path))?,
     });
     let clock = Arc::new(MonotonicClock::start());
-    let store: Arc<dyn Store> =
-        MemoryStore::start(config.limits, config.store.shards, Arc::clone(&clock) as Arc<_>)
-            .map_err(StartError::Store)?;
+    let store = store(config, &policy, &clock).map_err(StartError::Store)?;
     let metrics = Arc::new(Metrics::new());
     let gateway = Arc::new(Gateway {
         store: Arc::clone(&store),
@@ -122,6 +121,25 @@ pub async fn start(
         store,
         audit,
         drain: config.listen.drain,
+    })
+}
+
+/// The store that is configured, for the servers that are known already.
+fn store(
+    config: &Config,
+    policy: &PolicyWatch,
+    clock: &Arc<MonotonicClock>,
+) -> std::io::Result<Arc<dyn Store>> {
+    Ok(match &config.store {
+        StoreConfig::Memory { shards } => {
+            MemoryStore::start(config.limits, *shards, Arc::clone(clock) as Arc<_>)?
+        }
+        StoreConfig::Redis(settings) => {
+            let servers = policy.snapshot();
+            let servers = servers.iter().flat_map(|set| set.servers());
+            let domains = servers.filter_map(|server| server.uid.as_deref());
+            RedisStore::start(config.limits, settings, domains)?
+        }
     })
 }
 

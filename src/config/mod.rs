@@ -8,6 +8,7 @@
 mod entries;
 mod error;
 mod limits;
+mod store;
 mod values;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use error::{ConfigError, Place};
 pub use limits::MAX_REQUEST_BYTES;
+pub use store::{MAX_WAIT_REPLICAS, StoreConfig};
 pub use values::MAX_DURATION;
 
 use crate::claim::Limits;
@@ -107,13 +109,6 @@ pub struct SessionsSource {
     pub sync: Duration,
 }
 
-/// The memory store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreConfig {
-    /// Shard actors, 1 to [`MAX_THREADS`].
-    pub shards: usize,
-}
-
 /// How upstreams are called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamConfig {
@@ -182,12 +177,6 @@ impl Default for Listen {
             max_connections: 4096,
             drain: Duration::from_secs(30),
         }
-    }
-}
-
-impl Default for StoreConfig {
-    fn default() -> Self {
-        Self { shards: threads() }
     }
 }
 
@@ -289,7 +278,7 @@ impl Config {
                 AuditTarget::Stdout => serde_json::json!("stdout"),
                 AuditTarget::File(path) => serde_json::json!(path),
             },
-            "store": { "kind": "memory", "shards": self.store.shards },
+            "store": self.store.summary(),
             "limits": { "request_bytes": self.request_bytes },
             "upstream": {
                 "connect_timeout_s": seconds(self.upstream.connect_timeout),
@@ -311,14 +300,15 @@ impl Config {
         let admin_token =
             entries.take("admin.token_sha256").map(|e| admin_token(&e)).transpose()?;
         let (limits, request_bytes) = limits::take(entries)?;
+        let upstream = upstream(entries)?;
         Ok(Self {
             listen: listen(entries, admin_token.is_some())?,
             policy,
             sessions: sessions(entries, folder)?,
-            store: store(entries)?,
+            store: store::take(entries, upstream.connect_timeout)?,
             limits,
             request_bytes,
-            upstream: upstream(entries)?,
+            upstream,
             audit: or(entries, "audit.sink", AuditTarget::Stdout, |entry| audit(entry, folder))?,
             admin_token,
         })
@@ -401,23 +391,6 @@ fn sessions(entries: &mut Entries, folder: &Path) -> Result<Option<SessionsSourc
             sync: sync.map_or(Ok(Duration::from_millis(500)), |entry| entry.duration())?,
         })),
     }
-}
-
-fn store(entries: &mut Entries) -> Result<StoreConfig, ConfigError> {
-    if let Some(kind) = entries.take("store.kind") {
-        match kind.text()? {
-            "memory" => {}
-            "redis" => {
-                return Err(kind.wrong(
-                    "`redis` is not supported by this build: use \"memory\" and run one replica",
-                ));
-            }
-            _ => return Err(kind.wrong("must be \"memory\"")),
-        }
-    }
-    let default = StoreConfig::default();
-    let shards = or(entries, "store.shards", default.shards, |e| e.size(1, MAX_THREADS))?;
-    Ok(StoreConfig { shards })
 }
 
 fn upstream(entries: &mut Entries) -> Result<UpstreamConfig, ConfigError> {

@@ -100,7 +100,7 @@ fn every_key_is_taken_over() {
     assert_eq!(config.policy, PolicySource::Watched { path, reload: Duration::from_millis(250) });
     let path = PathBuf::from("/etc/onceward/run/sessions.json");
     assert_eq!(config.sessions, Some(SessionsSource { path, sync: Duration::from_secs(2) }));
-    assert_eq!(config.store.shards, 7);
+    assert_eq!(config.store, StoreConfig::Memory { shards: 7 });
     assert_eq!(
         config.limits,
         Limits {
@@ -144,13 +144,18 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("[limits\n", &["line 3"]),
     ("[limits]\nttl.ms = 5\n", &["`limits.ttl`"]),
     // What this build does not have.
-    ("[store]\nkind = \"redis\"\n", &["line 4", "`store.kind`", "not supported by this build"]),
     (
-        "[store]\nkind = \"redis\"\nurl = \"redis://h\"\n",
-        &["line 4", "not supported by this build"],
+        "[store]\nkind = \"redis\"\nurl = \"redis-cluster://h\"\n",
+        &["line 5", "`store.url`", "not supported by this build"],
+    ),
+    (
+        "[store]\nkind = \"redis\"\nurl = \"redis+sentinel://h/main\"\n",
+        &["`store.url`", "not supported by this build"],
     ),
     ("[listen.tls]\ncert = \"c\"\n", &["line 3", "`listen.tls`", "not supported by this build"]),
     ("[store]\nkind = \"disk\"\n", &["`store.kind`", "\"memory\""]),
+    ("[store]\nkind = \"redis\"\n", &["line 4", "`store.kind`", "`store.url`"]),
+    ("[store]\nlease = \"30s\"\n", &["line 4", "`store.lease`", "has no effect"]),
     // Types and bounds.
     ("[listen]\nmcp = 8080\n", &["line 4", "`listen.mcp`", "text"]),
     ("[listen]\nmcp = \"localhost:8080\"\n", &["`listen.mcp`", "IP address"]),

@@ -15,8 +15,11 @@ use onceward::store::Occupancy;
 use crate::markdown::{code, fences, rows, section};
 
 const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
-const SOURCES: [&str; 2] =
-    [include_str!("../../src/config/mod.rs"), include_str!("../../src/config/limits.rs")];
+const SOURCES: [&str; 3] = [
+    include_str!("../../src/config/mod.rs"),
+    include_str!("../../src/config/limits.rs"),
+    include_str!("../../src/config/store.rs"),
+];
 const ADMIN: &str = include_str!("../../src/admin/mod.rs");
 
 /// One row of a table of keys.
@@ -62,6 +65,7 @@ impl Setting {
     fn sample(&self) -> String {
         self.default().unwrap_or_else(|| match self.kind.as_str() {
             "path" => "\"other.yaml\"".to_owned(),
+            "URL" => "\"rediss://db.test:6380/1\"".to_owned(),
             "digest" => format!("\"{}\"", "0f".repeat(32)),
             kind => panic!("{}: a sample of {kind}", self.key),
         })
@@ -70,6 +74,13 @@ impl Setting {
     fn with(&self, value: &str) -> Result<Config, ConfigError> {
         configured(&[(&self.key, value)], &[])
     }
+}
+
+/// What the keys of a Redis store need beside them.
+const REDIS: [(&str, &str); 2] = [("store.kind", "\"redis\""), ("store.url", "\"redis://h\"")];
+
+fn is_of_redis(key: &str) -> bool {
+    key.starts_with("store.") && !["store.kind", "store.shards"].contains(&key)
 }
 
 /// Parses what is required, with these settings in the file and these variables.
@@ -81,6 +92,13 @@ fn configured(
         ("policy.path", "\"policy.yaml\""),
         ("sessions.path", "\"sessions.json\""),
     ]);
+    let named = settings.iter().map(|(key, _)| (*key).to_owned());
+    let named = named.chain(variables.iter().map(|(name, _)| {
+        name.to_ascii_lowercase().replace("onceward_", "").replacen("__", ".", 1)
+    }));
+    if named.into_iter().any(|key| is_of_redis(&key)) {
+        all.extend(REDIS);
+    }
     all.extend(settings.iter().copied());
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in all {
@@ -104,8 +122,9 @@ fn every_key_is_accepted_from_file_and_variable_and_no_other() {
         let from_variable = configured(&[], &[(&variable, bare)]);
         assert_eq!(from_variable, Ok(from_file), "{variable}");
         let local = Config::local("http://127.0.0.1:1".into(), [(variable, bare.into())]);
-        // `sessions.sync` has no effect without its path.
-        let alone = table != "policy" && setting.key != "sessions.sync";
+        // `sessions.sync` has no effect without its path, nor a key of Redis without the kind.
+        let alone =
+            table != "policy" && setting.key != "sessions.sync" && !is_of_redis(&setting.key);
         assert_eq!(local.is_ok(), alone, "{} with --upstream", setting.key);
     }
     let unknown = configured(&[("listen.port", "8080")], &[]);
@@ -114,13 +133,18 @@ fn every_key_is_accepted_from_file_and_variable_and_no_other() {
 
 #[test]
 fn every_default_is_the_real_one() {
-    let untouched = configured(&[], &[]).expect("the required keys");
+    let in_memory = configured(&[], &[]).expect("the required keys");
+    let in_redis = configured(&REDIS, &[]).expect("the required keys");
     for setting in settings() {
+        let untouched = if is_of_redis(&setting.key) { &in_redis } else { &in_memory };
         match setting.default() {
             Some(value) => {
-                assert_eq!(setting.with(&value).as_ref(), Ok(&untouched), "{}", setting.key);
+                assert_eq!(setting.with(&value).as_ref(), Ok(untouched), "{}", setting.key);
             }
-            None => assert!(["path", "digest"].contains(&setting.kind.as_str()), "{}", setting.key),
+            None => {
+                let without = ["path", "digest", "URL"];
+                assert!(without.contains(&setting.kind.as_str()), "{}", setting.key);
+            }
         }
     }
     let ttl = ("limits.ttl", "\"7m\"");
@@ -153,7 +177,9 @@ fn every_bound_is_the_real_one() {
             ("whole number", Ok(least), Ok(most)) => {
                 inside(&least.to_string());
                 inside(&most.to_string());
-                outside(&(least - 1).to_string());
+                if let Some(below) = least.checked_sub(1) {
+                    outside(&below.to_string());
+                }
                 outside(&(most + 1).to_string());
             }
             ("duration", ..) => {
@@ -208,7 +234,8 @@ fn no_key_of_the_code_is_left_out() {
         let (key, value) = setting.split_once(" = ").unwrap_or((setting, "\"x\""));
         assert!(configured(&[(key, value)], &[]).is_err(), "{setting} is refused");
     }
-    assert!(code(refused).contains(&"store.kind = \"redis\""), "a value is refused, not a key");
+    let cluster = "store.url = \"redis-cluster://h\"";
+    assert!(code(refused).contains(&cluster), "a value is refused, not a key");
 }
 
 fn exposition() -> String {

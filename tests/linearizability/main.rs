@@ -18,6 +18,7 @@ mod memory;
 #[path = "../store_model/naive.rs"]
 mod naive;
 mod redis;
+#[allow(dead_code, reason = "each test target uses its part")]
 #[path = "../support/redis.rs"]
 mod redis_server;
 mod self_test;

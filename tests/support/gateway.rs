@@ -4,6 +4,7 @@ use super::http::{Conn, Cut};
 use super::message::{Request, Response};
 use super::metrics::Metrics;
 use super::policy::Policy;
+use super::redis::RedisServer;
 use super::upstream::Upstream;
 use super::within;
 use serde_json::Value;
@@ -48,6 +49,12 @@ pub struct Setup {
     policies: Vec<Policy>,
     sessions: Option<Value>,
     environment: Vec<(String, String)>,
+    redis: Option<Arc<RedisServer>>,
+}
+
+/// Which store the gateways of this run have: `redis` or, by default, `memory`.
+pub fn store_of_the_run() -> String {
+    std::env::var("ONCEWARD_TEST_STORE").unwrap_or_else(|_| "memory".to_owned())
 }
 
 impl Setup {
@@ -65,6 +72,7 @@ impl Setup {
             policies: policies.into_iter().collect(),
             sessions: None,
             environment: Vec::new(),
+            redis: None,
         }
         .set("listen", "mcp", "\"127.0.0.1:0\"")
         .set("listen", "admin", "\"127.0.0.1:0\"")
@@ -109,6 +117,20 @@ impl Setup {
         self
     }
 
+    /// Keeps records in this server.
+    pub fn redis(mut self, server: &Arc<RedisServer>) -> Self {
+        self.redis = Some(Arc::clone(server));
+        self.set("store", "kind", "\"redis\"").set("store", "url", &format!("{:?}", server.url()))
+    }
+
+    /// The store that the run is to have, where the test does not choose one.
+    fn with_a_store(self) -> Self {
+        match store_of_the_run().as_str() {
+            "redis" if self.redis.is_none() => self.redis(&Arc::new(RedisServer::start())),
+            _ => self,
+        }
+    }
+
     /// Writes the files and gives the path of the configuration.
     pub fn write(&self) -> PathBuf {
         let policies = self.folder.path().join("policies");
@@ -135,11 +157,14 @@ impl Setup {
 
     /// Starts the gateway with this configuration.
     pub async fn start(self) -> Gateway {
-        let config = self.write();
+        let setup = self.with_a_store();
+        let config = setup.write();
         let mut command = Command::new(PROGRAM);
         command.arg("serve").arg("--config").arg(config);
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        Gateway::spawn(command, Some(self.folder)).await
+        command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
+        let mut gateway = Gateway::spawn(command, Some(setup.folder)).await;
+        gateway._redis = setup.redis;
+        gateway
     }
 }
 
@@ -153,6 +178,7 @@ pub struct Gateway {
     stdout: Lines,
     stderr: Lines,
     folder: Option<TempDir>,
+    _redis: Option<Arc<RedisServer>>,
 }
 
 impl Gateway {
@@ -181,7 +207,7 @@ impl Gateway {
             Some((address(line, "mcp=")?, address(line, "admin=")?))
         });
         let (mcp, admin) = ready.await;
-        Self { mcp, admin, child, stdout, stderr, folder }
+        Self { mcp, admin, child, stdout, stderr, folder, _redis: None }
     }
 
     /// A new connection to the MCP listener.

@@ -17,7 +17,6 @@ pub struct RedisServer {
     child: Option<Child>,
 }
 
-#[allow(dead_code, reason = "each test target uses its part")]
 impl RedisServer {
     /// A server that keeps nothing on disk.
     pub fn start() -> Self {

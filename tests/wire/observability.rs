@@ -2,7 +2,7 @@
 
 use crate::support::{
     Conn, Gate, Gateway, Policy, Reply, Request, Setup, Upstream, call, eventually, http, pay,
-    sha256_hex,
+    sha256_hex, store_of_the_run,
 };
 use serde_json::{Value, json};
 
@@ -69,15 +69,24 @@ async fn the_store_shows_what_it_holds_against_its_caps() {
     upstream.script(Reply::silent().wait(&gate).close());
     let _waiting = gateway.begin(&Request::keyed("K3", pay())).await;
     upstream.hit(3).await;
-    let metrics = gateway.metrics().await;
-    let held = |state: &str| metrics.sum("onceward_store_records", &[("state", state)]);
-    assert_eq!((held("completed"), held("tombstone"), held("in_flight")), (1, 1, 1));
+    // A shared store is counted now and then.
+    let metrics = eventually("one record of each state", || async {
+        let metrics = gateway.metrics().await;
+        let held = |state: &str| metrics.sum("onceward_store_records", &[("state", state)]);
+        let counts = (held("completed"), held("tombstone"), held("in_flight"));
+        (counts == (1, 1, 1)).then_some(metrics)
+    })
+    .await;
     let [(label, limit)] = cap("entries");
     assert_eq!(metrics.sum("onceward_store_capacity", &[(label, &limit)]), 256);
     assert_eq!(metrics.sum("onceward_store_capacity", &[("limit", "scope_entries")]), 3);
     assert_eq!(metrics.sum("onceward_store_evictions_total", &[]), 0);
     gateway.call("K4", pay()).await.assert_first();
-    assert_eq!(gateway.metrics().await.sum("onceward_store_evictions_total", &[]), 1);
+    eventually("the eviction to be counted", || async {
+        let metrics = gateway.metrics().await;
+        (metrics.sum("onceward_store_evictions_total", &[]) == 1).then_some(())
+    })
+    .await;
     gate.open();
 }
 
@@ -243,7 +252,10 @@ async fn the_admin_listener_tells_how_things_are() {
     let upstream = Upstream::start().await;
     let gateway = Gateway::start(&upstream).await;
     assert_eq!(gateway.admin("/healthz").await.status, 200);
-    assert_eq!(gateway.admin("/readyz").await.status, 200);
+    eventually("readiness", || async {
+        (gateway.admin("/readyz").await.status == 200).then_some(())
+    })
+    .await;
     let metrics = gateway.admin("/metrics").await;
     assert!(metrics.header("Content-Type").is_some_and(|kind| kind.starts_with("text/plain")));
     let status = gateway.status().await;
@@ -251,7 +263,8 @@ async fn the_admin_listener_tells_how_things_are() {
     let revision = status["policy"]["revision"].as_str().expect("a revision");
     assert!(revision.starts_with("sha256:"), "{status}");
     assert_eq!(status["policy"]["last_error"], Value::Null);
-    assert_eq!(status["store"]["kind"], json!("memory"), "{status}");
+    assert_eq!(status["store"]["kind"], json!(store_of_the_run()), "{status}");
+    assert_eq!(status["config"]["store"]["kind"], json!(store_of_the_run()), "{status}");
     assert_eq!(gateway.admin("/no-such-page").await.status, 404);
     let at_mcp = gateway.send(&Request::new("GET", "/metrics")).await;
     assert_eq!(at_mcp.status, 404, "agents do not see the admin listener");

@@ -124,7 +124,7 @@ async fn values_that_cannot_be_are_refused() {
         ("limits", "tombstone_ttl", "\"1s\""),
         ("listen", "mcp", "\"not an address\""),
         ("listen", "admin", "\"0.0.0.0:0\""),
-        ("store", "kind", "\"redis\""),
+        ("store", "url", "\"redis://h\""),
         ("store", "kind", "\"paper\""),
         ("admin", "token_sha256", "\"abc\""),
     ];

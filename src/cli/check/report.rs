@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use hyper::Uri;
 
-use super::warnings::warnings;
+use super::warnings::{of_store, warnings};
 use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
-use crate::config::{AuditTarget, Config, PolicySource, UpstreamConfig};
+use crate::config::{AuditTarget, Config, PolicySource, StoreConfig, UpstreamConfig};
 use crate::policy::{
     Auth, DefaultDecision, IdempotencyRules, Keys, Mode, PolicySet, ServerPolicy, SessionsFile,
     Streams,
 };
+use crate::store::redis::Examination;
 
 /// What would run.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,20 +20,28 @@ pub struct Report {
     config: Config,
     policy: PolicySet,
     sessions: Option<SessionsFile>,
+    store: Option<Examination>,
     /// What works, but hardly as it is meant.
     pub(super) warnings: Vec<String>,
 }
 
 impl Report {
-    pub(super) fn new(config: Config, policy: PolicySet, sessions: Option<SessionsFile>) -> Self {
-        let warnings = warnings(&config, &policy, sessions.as_ref());
-        Self { config, policy, sessions, warnings }
+    pub(super) fn new(
+        config: Config,
+        policy: PolicySet,
+        sessions: Option<SessionsFile>,
+        store: Option<Examination>,
+    ) -> Self {
+        let mut warnings = warnings(&config, &policy, sessions.as_ref());
+        warnings.extend(store.iter().flat_map(|store| of_store(&config, store)));
+        Self { config, policy, sessions, store, warnings }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         listeners(f, &self.config)?;
+        store(f, &self.config.store, self.store.as_ref())?;
         limits(f, &self.config)?;
         upstream(f, &self.config.upstream)?;
         sources(f, self)?;
@@ -57,11 +66,46 @@ fn listeners(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
     writeln!(f, "  origins     {}", or_none(&origins))
 }
 
+fn store(
+    f: &mut fmt::Formatter<'_>,
+    config: &StoreConfig,
+    found: Option<&Examination>,
+) -> fmt::Result {
+    writeln!(f, "store")?;
+    let settings = match config {
+        StoreConfig::Memory { shards } => {
+            return writeln!(f, "  kind        memory (shards: {shards})");
+        }
+        StoreConfig::Redis(settings) => settings.as_ref(),
+    };
+    let (url, connections) = (&settings.url, settings.connections);
+    writeln!(f, "  kind        redis, {url} (connections: {connections})")?;
+    writeln!(f, "  keys        {}idem:{{<server uid>}}:…", settings.prefix)?;
+    let (lease, replicas) = (length(settings.lease), settings.wait_replicas);
+    writeln!(f, "  claims      lease {lease}, on {replicas} replicas before a call is sent")?;
+    let (connect, reply) = (length(settings.connect_timeout), length(settings.timeout));
+    writeln!(f, "  waits       connect {connect}, reply {reply}")?;
+    let Some(found) = found else { return Ok(()) };
+    if let Some(server) = &found.server {
+        let aof = if server.aof { "on" } else { "off" };
+        writeln!(
+            f,
+            "  server      version {}, {}, replicas {}, cluster {}",
+            server.version,
+            if server.is_replica() { "replica" } else { "primary" },
+            server.replicas,
+            if server.cluster { "on" } else { "off" }
+        )?;
+        let policy = &server.maxmemory_policy;
+        writeln!(f, "  memory      maxmemory {}, maxmemory-policy {policy}", server.maxmemory)?;
+        writeln!(f, "  persistence appendonly {aof}")?;
+    }
+    writeln!(f, "  scripts     {} loaded", found.scripts)
+}
+
 fn limits(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
     let Limits { ttl, tombstone_ttl, .. } = config.limits;
     let caps = &config.limits;
-    writeln!(f, "store")?;
-    writeln!(f, "  kind        memory (shards: {})", config.store.shards)?;
     writeln!(f, "  kept        replies {}, tombstones {}", millis(ttl), millis(tombstone_ttl))?;
     writeln!(
         f,

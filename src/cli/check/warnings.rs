@@ -1,7 +1,8 @@
 //! What can be served, but hardly as it is meant.
 
-use crate::config::Config;
+use crate::config::{Config, StoreConfig};
 use crate::policy::{Auth, DefaultDecision, Keys, Mode, PolicySet, ServerPolicy, SessionsFile};
+use crate::store::redis::Examination;
 
 /// The most tools that one warning names.
 const MAX_NAMED: usize = 5;
@@ -16,6 +17,47 @@ pub(super) fn warnings(
     for server in policy.servers() {
         let found = of_server(server, config.sessions.is_some());
         warnings.extend(found.into_iter().map(|text| format!("server {}: {text}", server.name)));
+    }
+    warnings
+}
+
+/// What the store's server does not protect from.
+pub(super) fn of_store(config: &Config, found: &Examination) -> Vec<String> {
+    let StoreConfig::Redis(settings) = &config.store else { return Vec::new() };
+    let Some(server) = &found.server else {
+        return vec![
+            "this redis user may not run INFO, so nobody checks its version, its maxmemory-policy \
+             and its persistence"
+                .to_owned(),
+        ];
+    };
+    let mut warnings = Vec::new();
+    let replicated = settings.wait_replicas > 0 && server.replicas > 0;
+    if !server.aof && !replicated {
+        warnings.push(
+            "redis has `appendonly no`, and no replica must have a claim before its call is sent: \
+             a restart of redis forgets claims, and a retry may then run a call a second time"
+                .to_owned(),
+        );
+    }
+    if server.replicas > 0 && settings.wait_replicas == 0 {
+        warnings.push(
+            "redis has replicas and `store.wait_replicas` is 0: a failover may forget the newest \
+             claims, and a retry may then run a call a second time"
+                .to_owned(),
+        );
+    }
+    if server.replicas < settings.wait_replicas {
+        warnings.push(format!(
+            "redis has {} replicas and `store.wait_replicas` is {}: every keyed call is refused",
+            server.replicas, settings.wait_replicas
+        ));
+    }
+    if server.maxmemory == 0 {
+        warnings.push(
+            "redis has no `maxmemory`: nothing bounds what the records of many servers take"
+                .to_owned(),
+        );
     }
     warnings
 }

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), 11);
         let member: Vec<u8> = [digest, [1; DIGEST], [2; DIGEST]].concat();
         let victim = keys.of_victim(&Victim::from_member(&member).expect("three digests"));
-        assert_eq!(victim, [all[0].clone(), all[3 + 0].clone(), all[6].clone()]);
+        assert_eq!(victim, [all[0].clone(), all[3].clone(), all[6].clone()]);
         all.extend(keys.of_domain());
         assert!(all.iter().all(|key| key.contains("{uid-1:b}") && key.matches('{').count() == 1));
         assert_eq!(Victim::from_member(&member[1..]), None);

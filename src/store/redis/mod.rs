@@ -9,6 +9,7 @@ mod begin;
 mod calls;
 mod delivery;
 mod domain;
+mod examine;
 mod held;
 mod keeper;
 mod keys;
@@ -44,6 +45,7 @@ use super::{
 };
 use crate::claim::{Fence, Limits, Millis, Reply, SlotKey, TombstoneReason};
 
+pub use examine::{Examination, examine};
 pub use server::ServerInfo;
 pub use settings::{MAX_CONNECTIONS, MIN_LEASE, RedisSettings};
 pub use url::{RedisUrl, UrlError};

@@ -208,6 +208,15 @@ impl Link<'_> {
         outcome.map_err(|error| failure(operation, &error))
     }
 
+    /// Has the server take a script without running it.
+    pub(super) async fn load(&mut self, operation: Operation) -> Result<(), StoreError> {
+        let mut command = cmd("SCRIPT");
+        command.arg("LOAD").arg(&operation.source().text);
+        let loaded = self.send(&command).await.map_err(|error| unreachable(&error))?;
+        let expected = Value::BulkString(operation.source().sha.clone().into_bytes());
+        if loaded == expected { Ok(()) } else { Err(StoreError::Refused) }
+    }
+
     /// How many replicas have what this connection wrote; an error counts as none.
     pub(super) async fn replicas(&mut self, wanted: u32, wait: std::time::Duration) -> u32 {
         let mut command = cmd("WAIT");

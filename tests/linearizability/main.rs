@@ -17,6 +17,7 @@ mod memory;
 #[expect(dead_code, reason = "the checks of the machines use more of it")]
 #[path = "../store_model/naive.rs"]
 mod naive;
+mod records;
 mod redis;
 #[allow(dead_code, reason = "each test target uses its part")]
 #[path = "../support/redis.rs"]

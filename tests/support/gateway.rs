@@ -227,6 +227,13 @@ impl Gateway {
         self.begin(request).await.response().await
     }
 
+    /// The same of a gateway that may have ended: `None` without a whole response.
+    pub async fn try_exchange(&self, request: &Request) -> Option<Response> {
+        let mut connection = Conn::try_open(self.mcp).await.ok()?;
+        connection.send(request.bytes()).await;
+        connection.response().await.ok()
+    }
+
     /// Sends a request and reads its whole response.
     pub async fn send(&self, request: &Request) -> Response {
         match self.exchange(request).await {
@@ -302,8 +309,13 @@ impl Gateway {
 
     /// Asks the process to end.
     pub fn sigterm(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
         let id = self.child.id().expect("a running process").to_string();
-        let sent = std::process::Command::new("kill").args(["-TERM", &id]).status();
+        let sent = std::process::Command::new("kill").args([&format!("-{name}"), &id]).status();
         assert!(sent.expect("kill").success(), "the process is gone");
     }
 

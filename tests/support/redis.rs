@@ -87,9 +87,11 @@ impl RedisServer {
         assert!(self.run(), "the server does not come up again");
     }
 
-    /// Its process.
-    pub fn id(&self) -> u32 {
-        self.child.as_ref().expect("a running server").id()
+    /// Sends its process a signal by its name.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.as_ref().expect("a running server").id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(sent.expect("kill").success(), "the server is gone");
     }
 
     /// Its port on the loopback interface.

@@ -25,6 +25,7 @@ mod observability;
 mod outcomes;
 mod overlaps;
 mod program;
+mod redis;
 mod reload;
 mod replies;
 mod shutdown;

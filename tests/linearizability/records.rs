@@ -1,0 +1,248 @@
+//! P1 to P6 over the records that are read back from Redis, around every step of random histories.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward::claim::counts::Counts;
+use onceward::claim::invariant::{self, GroupView, RecordView, StateView, Violation};
+use onceward::claim::protocol::{CallId, Outcome};
+use onceward::claim::{
+    Begin, CompletionSeq, Fence, Limits, Millis, Reply, RequestHash, Settled, TombstoneReason,
+};
+use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
+use onceward::store::{Begun, Store, Ticket};
+use redis::Commands;
+
+use crate::hammer::{DOMAIN, Random, limits};
+use crate::naive::begin_on;
+use crate::redis_server::RedisServer;
+
+/// As in the histories of several threads.
+const FAR_OFF: u64 = 4_000_000_000_000_000;
+
+const SEEDS: u64 = 25;
+const STEPS: u64 = 60;
+const SLOTS: u8 = 16;
+
+/// A store and a way to look at it. Times are microseconds, as the server has them.
+struct World {
+    store: Arc<RedisStore>,
+    connection: redis::Connection,
+    prefix: String,
+    limits: Limits,
+    asked: Vec<CallId>,
+    answered: Vec<CallId>,
+}
+
+impl World {
+    fn new(server: &RedisServer, prefix: String, limits: Limits) -> Self {
+        let mut connection = server.connection();
+        let () = connection.hset(domain(&prefix), "stamp", FAR_OFF).expect("the clock is set");
+        let settings = RedisSettings {
+            url: RedisUrl::parse(&server.url()).expect("a URL"),
+            prefix: prefix.clone(),
+            lease: Duration::from_secs(3600),
+            wait_replicas: 0,
+            connections: 1,
+            connect_timeout: Duration::from_secs(20),
+            timeout: Duration::from_secs(20),
+            dispatch_margin: Duration::from_secs(1),
+        };
+        let store = RedisStore::start(limits, &settings, []).expect("a thread");
+        let (asked, answered) = (Vec::new(), Vec::new());
+        Self { store, connection, prefix, limits, asked, answered }
+    }
+
+    /// When the next script runs.
+    fn now(&mut self) -> Millis {
+        let stamp: u64 = self.connection.hget(domain(&self.prefix), "stamp").expect("a stamp");
+        Millis(stamp + 1)
+    }
+
+    fn advance(&mut self, ms: u64) {
+        let by = ms * 1000;
+        let _: u64 = self.connection.hincr(domain(&self.prefix), "stamp", by).expect("a stamp");
+    }
+
+    /// Every record, whether it stands or not.
+    fn records(&mut self) -> Vec<RecordView> {
+        let read = |slot: u8| {
+            let begin = begin_on(slot, 0);
+            let key = format!("{}idem:{{{DOMAIN}}}:{}", self.prefix, begin.slot);
+            let fields: BTreeMap<String, Vec<u8>> = self.connection.hgetall(key).expect("a hash");
+            (!fields.is_empty()).then(|| view(&begin, &fields, self.limits.ttl))
+        };
+        (0..SLOTS).filter_map(read).collect()
+    }
+
+    /// The counters: what the sets hold that stands.
+    fn groups(&mut self, now: Millis) -> (Vec<GroupView>, Counts) {
+        let mut groups = BTreeMap::new();
+        for begin in (0..SLOTS).map(|slot| begin_on(slot, 0)) {
+            for (scope, key) in [
+                (None, format!(":p:{}", begin.principal)),
+                (Some(begin.scope), format!(":s:{}", begin.scope)),
+            ] {
+                let [in_flight, completed, tombstones] = self.set_counts(&key, now);
+                let records = in_flight + completed + tombstones;
+                let principal = begin.principal;
+                let group = GroupView { principal, scope, records, in_flight, tombstones };
+                groups.insert((principal, scope), group);
+            }
+        }
+        let [in_flight, completed, tombstones] = self.set_counts("", now);
+        let counts = Counts { records: in_flight + completed + tombstones, in_flight, completed };
+        let groups = groups.into_values().filter(|group| group.records > 0);
+        (groups.collect(), counts)
+    }
+
+    fn set_counts(&mut self, of: &str, now: Millis) -> [u32; 3] {
+        let quotas = domain(&self.prefix);
+        let age = now.0 - self.limits.ttl.0 * 1000;
+        [("f", now.0), ("c", age), ("t", now.0)].map(|(set, above)| {
+            let key = format!("{quotas}{of}:{set}");
+            self.connection.zcount(key, format!("({above}"), "+inf").expect("a set")
+        })
+    }
+}
+
+fn domain(prefix: &str) -> String {
+    format!("{prefix}quota:{{{DOMAIN}}}")
+}
+
+fn number(fields: &BTreeMap<String, Vec<u8>>, name: &str) -> u64 {
+    String::from_utf8_lossy(&fields[name]).parse().expect("a number")
+}
+
+fn view(begin: &Begin, fields: &BTreeMap<String, Vec<u8>>, ttl: Millis) -> RecordView {
+    let until = number(fields, "until");
+    let expires = Millis(until);
+    let state = match &fields["state"][..] {
+        b"flying" => StateView::InFlight,
+        b"completed" => {
+            let body = fields["body"].clone().into();
+            let reply = Arc::new(Reply::new(200, None, body, 64).expect("a small body"));
+            StateView::Completed { seq: CompletionSeq(until - ttl.0 * 1000), expires, reply }
+        }
+        b"unknown" => StateView::Tombstone { reason: TombstoneReason::Unknown, expires },
+        b"not_replayable" => {
+            StateView::Tombstone { reason: TombstoneReason::NotReplayable, expires }
+        }
+        other => panic!("a state {other:?}"),
+    };
+    RecordView {
+        slot: begin.slot,
+        scope: begin.scope,
+        principal: begin.principal,
+        hash: RequestHash::from_bytes(fields["hash"][..].try_into().expect("a digest")),
+        fence: Fence(u64::from_le_bytes(fields["ticket"][..8].try_into().expect("8 bytes"))),
+        state,
+    }
+}
+
+fn outcome(begun: &Begun) -> Outcome {
+    match begun {
+        Begun::First(_) => Outcome::First(Fence(0)),
+        Begun::Replay(reply) => Outcome::Replay(Arc::clone(reply)),
+        Begun::Conflict => Outcome::Conflict,
+        Begun::InFlight => Outcome::InFlight,
+        Begun::Unknown => Outcome::Tombstone(TombstoneReason::Unknown),
+        Begun::NotReplayable => Outcome::Tombstone(TombstoneReason::NotReplayable),
+        Begun::Capacity(limit) => Outcome::Capacity(*limit),
+    }
+}
+
+/// What a step has left is within the caps, and counted as it is.
+fn counted(world: &mut World, records: &[RecordView]) -> Result<(), Violation> {
+    let now = world.now();
+    let standing: Vec<_> = records.iter().filter(|record| record.stands(now)).cloned().collect();
+    let (groups, counts) = world.groups(now);
+    invariant::p2_within_caps(&standing, &world.limits)?;
+    invariant::p3_counters_match(&standing, &groups, counts, 0)
+}
+
+async fn begin(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) {
+    let slot = random.below(u64::from(SLOTS)) as u8;
+    let begin = begin_on(slot, u8::from(random.below(8) == 0));
+    let (now, before) = (world.now(), world.records());
+    let call = CallId(world.asked.len() as u64);
+    world.asked.push(call);
+    let begun = world.store.begin(DOMAIN, begin).await.expect("an answer");
+    world.answered.push(call);
+    let after = world.records();
+    invariant::p1_one_execution(&before, &after, now)
+        .or_else(|error| {
+            // Its own slot may be taken again, but only where no record stood.
+            let stood = before.iter().any(|r| r.slot == begin.slot && r.stands(now));
+            if stood { Err(error) } else { Ok(()) }
+        })
+        .expect("P1");
+    let (limits, outcome) = (world.limits, outcome(&begun));
+    let standing: Vec<_> = after.iter().filter(|r| r.stands(now)).cloned().collect();
+    invariant::p4_quotas_nest(&before, &standing, &limits, now, &begin, &outcome).expect("P4");
+    counted(world, &after).expect("P2 and P3");
+    if let Begun::First(ticket) = begun {
+        held.push(ticket);
+    }
+}
+
+async fn settle(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) {
+    let ticket = held.swap_remove(random.below(held.len() as u64) as usize);
+    let (now, before) = (world.now(), world.records());
+    let slot = ticket.slot();
+    let settled = match random.below(5) {
+        0 => world.store.release(ticket).await,
+        1 => world.store.tombstone(ticket, TombstoneReason::Unknown).await,
+        2 => world.store.tombstone(ticket, TombstoneReason::NotReplayable).await,
+        _ => {
+            let reply = Reply::new(200, None, bytes::Bytes::from_static(b"ok"), 64);
+            world.store.complete(ticket, reply.expect("two bytes")).await
+        }
+    };
+    let settled = settled.expect("an answer");
+    let after = world.records();
+    assert_eq!(settled, Settled::Done, "the lease is long");
+    invariant::p6_stale_changes_nothing(&before, &after, settled).expect("P6");
+    let others = |records: &[RecordView]| {
+        records.iter().filter(|record| record.slot != slot).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(others(&before), others(&after), "a settle changes its own record alone");
+    invariant::p1_one_execution(&before, &after, now).expect("P1");
+    counted(world, &after).expect("P2 and P3");
+}
+
+#[tokio::test]
+async fn the_properties_hold_over_the_records_read_back() {
+    let server = RedisServer::start();
+    let tight = limits((6, 4), (4, 3), (3, 2), 2);
+    let (mut firsts, mut settles) = (0, 0);
+    for seed in 0..SEEDS {
+        let mut world = World::new(&server, format!("records-{seed}:"), tight);
+        let (mut random, mut held) = (Random(seed), Vec::new());
+        for _ in 0..STEPS {
+            match random.below(5) {
+                0 => world.advance(1 + random.below(3)),
+                1 | 2 if !held.is_empty() => {
+                    settle(&mut world, &mut random, &mut held).await;
+                    settles += 1;
+                }
+                _ => {
+                    let before = held.len();
+                    begin(&mut world, &mut random, &mut held).await;
+                    firsts += held.len() - before;
+                }
+            }
+        }
+        while !held.is_empty() {
+            settle(&mut world, &mut random, &mut held).await;
+        }
+        invariant::p5_every_begin_answered(&world.asked, &world.answered).expect("P5");
+        // After all has settled and expired, everything is zero.
+        world.advance(10);
+        let now = world.now();
+        assert!(world.records().iter().all(|record| !record.stands(now)), "seed {seed}");
+        assert_eq!(world.groups(now), (Vec::new(), Counts::default()), "seed {seed}");
+    }
+    assert!(firsts > 100 && settles > 50, "{firsts} claims, {settles} settles");
+}

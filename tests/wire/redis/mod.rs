@@ -1,0 +1,49 @@
+//! Records in a real Redis, shared by several gateways (STORE section 4).
+
+mod access;
+mod faults;
+mod leases;
+mod loss;
+mod proxy;
+mod replicas;
+
+use std::sync::Arc;
+
+use crate::support::{RedisServer, Request, Setup, Upstream, call};
+use serde_json::json;
+
+/// A gateway in front of `upstream` with its records in `server`: room for many calls, and a
+/// server that cannot be reached is given up soon.
+fn shared(upstream: &Upstream, server: &Arc<RedisServer>) -> Setup {
+    let setup = Setup::new(upstream).redis(server);
+    let limits = [
+        ("entries", "100000"),
+        ("principal_entries", "100000"),
+        ("scope_entries", "100000"),
+        ("in_flight", "2000"),
+        ("principal_in_flight", "2000"),
+        ("scope_in_flight", "2000"),
+        ("scope_tombstones", "5000"),
+    ];
+    let setup = limits.iter().fold(setup, |setup, (key, value)| setup.set("limits", key, value));
+    setup.set("listen", "workers", "1").set("upstream", "max_in_flight", "5000")
+}
+
+/// The same with a lease that a test can wait out.
+fn leased(upstream: &Upstream, server: &Arc<RedisServer>, lease: &str) -> Setup {
+    shared(upstream, server)
+        .set("store", "lease", &format!("{lease:?}"))
+        .set("store", "timeout", "\"300ms\"")
+        .set("store", "connect_timeout", "\"300ms\"")
+        .set("upstream", "connect_timeout", "\"200ms\"")
+}
+
+/// A keyed call that the upstream can tell from all others.
+fn numbered(number: usize) -> Request {
+    Request::keyed(&format!("key-{number}"), call("pay", json!({ "order": tag(number) })))
+}
+
+/// What is in the arguments of [`numbered`] alone.
+fn tag(number: usize) -> String {
+    format!("order-{number}-")
+}

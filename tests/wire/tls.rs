@@ -13,14 +13,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A TLS listener for `localhost` in front of an upstream, and the root that vouches for it.
-struct Secured {
+/// A TLS listener for `localhost` in front of a server, and the root that vouches for it.
+pub struct Secured {
     address: SocketAddr,
     folder: TempDir,
 }
 
 impl Secured {
-    async fn in_front_of(upstream: &Upstream) -> Self {
+    /// In front of what listens there.
+    pub async fn in_front_of(server: SocketAddr) -> Self {
         let mut issuer = CertificateParams::default();
         issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer_key = KeyPair::generate().expect("a key");
@@ -40,18 +41,27 @@ impl Secured {
             .expect("a configuration");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("an address");
-        tokio::spawn(terminate(listener, TlsAcceptor::from(Arc::new(config)), upstream.address()));
+        tokio::spawn(terminate(listener, TlsAcceptor::from(Arc::new(config)), server));
         Self { address, folder }
+    }
+
+    /// `localhost` and its port.
+    pub fn authority(&self) -> String {
+        format!("localhost:{}", self.address.port())
+    }
+
+    /// The file with its root.
+    pub fn root(&self) -> String {
+        self.folder.path().join("root.pem").to_string_lossy().into_owned()
     }
 
     /// A gateway in front of it that trusts the root, or only those of the system.
     async fn gateway(&self, upstream: &Upstream, trusted: bool) -> Gateway {
-        let url = format!("https://localhost:{}/mcp", self.address.port());
+        let url = format!("https://{}/mcp", self.authority());
         let setup = Setup::new(upstream)
             .policy(|policy| policy.with(|document| document["server"]["upstream"] = json!(url)));
-        let root = self.folder.path().join("root.pem");
         match trusted {
-            true => setup.env("SSL_CERT_FILE", &root.to_string_lossy()).start().await,
+            true => setup.env("SSL_CERT_FILE", &self.root()).start().await,
             false => setup.start().await,
         }
     }
@@ -71,7 +81,7 @@ async fn terminate(listener: TcpListener, acceptor: TlsAcceptor, upstream: Socke
 #[tokio::test]
 async fn an_upstream_over_https_is_called_like_any_other() {
     let upstream = Upstream::start().await;
-    let secured = Secured::in_front_of(&upstream).await;
+    let secured = Secured::in_front_of(upstream.address()).await;
     let gateway = secured.gateway(&upstream, true).await;
     let first = gateway.call("K1", pay()).await;
     first.assert_first();
@@ -83,7 +93,7 @@ async fn an_upstream_over_https_is_called_like_any_other() {
 #[tokio::test]
 async fn an_upstream_that_nobody_vouches_for_is_sent_nothing() {
     let upstream = Upstream::start().await;
-    let secured = Secured::in_front_of(&upstream).await;
+    let secured = Secured::in_front_of(upstream.address()).await;
     let gateway = secured.gateway(&upstream, false).await;
     for _ in 0..2 {
         gateway.call("K1", pay()).await.assert_refused(502, "upstream_unreachable");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{numbered, shared};
 use crate::support::{RedisServer, Upstream, run};
+use crate::tls::Secured;
 
 /// What docs/CONFIGURATION.md says that the user needs.
 const RIGHTS: &str = "ACL SETUSER app on >pa55 ~onceward:* -@all +eval +evalsha +script|load +info \
@@ -23,6 +24,21 @@ async fn a_user_with_the_documented_rights_is_enough() {
     let stranger = setup("app:wrong").start().await;
     stranger.send(&numbered(2)).await.assert_refused(503, "idempotency_unavailable");
     assert!(!stranger.stderr().contains("wrong"), "a password is in the log");
+    assert_eq!(upstream.hits(), 1);
+}
+
+#[tokio::test]
+async fn a_server_behind_tls_is_talked_to_if_its_certificate_is_trusted() {
+    let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
+    let secured = Secured::in_front_of(([127, 0, 0, 1], server.port()).into()).await;
+    let url = format!("\"rediss://{}\"", secured.authority());
+    let setup = || shared(&upstream, &server).set("store", "url", &url);
+    let trusting = setup().env("SSL_CERT_FILE", &secured.root()).start().await;
+    let first = trusting.send(&numbered(1)).await;
+    first.assert_first();
+    trusting.send(&numbered(1)).await.assert_replays(&first);
+    let wary = setup().start().await;
+    wary.send(&numbered(2)).await.assert_refused(503, "idempotency_unavailable");
     assert_eq!(upstream.hits(), 1);
 }
 

@@ -6,7 +6,7 @@
 //!   `--no-default-features`.
 //! - [`ledger`]: the lock-free global counts.
 //! - [`mailbox`]: actors that their senders run.
-//! - [`store`]: the `Store` trait, the ticket, and the memory store.
+//! - [`store`]: the `Store` trait, the ticket, the memory store, the Redis store.
 //! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, each alone.
 //! - [`gateway`]: the pipeline, one file a stage.
 //! - [`admin`] and [`cli`]: on top.

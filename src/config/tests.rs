@@ -145,12 +145,12 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("[limits]\nttl.ms = 5\n", &["`limits.ttl`"]),
     // What this build does not have.
     (
-        "[store]\nkind = \"redis\"\nurl = \"redis-cluster://h\"\n",
-        &["line 5", "`store.url`", "not supported by this build"],
+        "[store]\nkind = \"redis\"\nurl = \"redis+unix://h\"\n",
+        &["line 5", "`store.url`", "redis+sentinel://"],
     ),
     (
-        "[store]\nkind = \"redis\"\nurl = \"redis+sentinel://h/main\"\n",
-        &["`store.url`", "not supported by this build"],
+        "[store]\nkind = \"redis\"\nurl = \"redis+sentinel://h\"\n",
+        &["`store.url`", "redis+sentinel://"],
     ),
     ("[listen.tls]\ncert = \"c\"\n", &["line 3", "`listen.tls`", "not supported by this build"]),
     ("[store]\nkind = \"disk\"\n", &["`store.kind`", "\"memory\""]),

@@ -234,8 +234,8 @@ fn no_key_of_the_code_is_left_out() {
         let (key, value) = setting.split_once(" = ").unwrap_or((setting, "\"x\""));
         assert!(configured(&[(key, value)], &[]).is_err(), "{setting} is refused");
     }
-    let cluster = "store.url = \"redis-cluster://h\"";
-    assert!(code(refused).contains(&cluster), "a value is refused, not a key");
+    let socket = "store.url = \"redis+unix://h\"";
+    assert!(code(refused).contains(&socket), "a value is refused, not a key");
 }
 
 fn exposition() -> String {

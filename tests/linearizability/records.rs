@@ -246,3 +246,61 @@ async fn the_properties_hold_over_the_records_read_back() {
     }
     assert!(firsts > 100 && settles > 50, "{firsts} claims, {settles} settles");
 }
+
+/// The lease of a [`World`], in milliseconds.
+const LEASE: u64 = 3600 * 1000;
+
+fn ok() -> Reply {
+    Reply::new(200, None, bytes::Bytes::from_static(b"ok"), 64).expect("two bytes")
+}
+
+impl World {
+    /// A claim whose lease has ended.
+    async fn lapsed(&mut self, slot: u8) -> Ticket {
+        let begun = self.store.begin(DOMAIN, begin_on(slot, 0)).await.expect("an answer");
+        let Begun::First(ticket) = begun else { panic!("slot {slot} is not free: {begun:?}") };
+        self.advance(LEASE);
+        ticket
+    }
+
+    async fn finds(&self, slot: u8) -> Outcome {
+        let begun = self.store.begin(DOMAIN, begin_on(slot, 0)).await.expect("an answer");
+        outcome(&begun)
+    }
+}
+
+#[tokio::test]
+async fn a_lapsed_claim_is_a_tombstone_that_its_own_ticket_may_complete() {
+    let server = RedisServer::start();
+    let mut world = World::new(&server, "lapse:".to_owned(), limits((9, 9), (9, 9), (9, 9), 9));
+    let unknown = Outcome::Tombstone(TombstoneReason::Unknown);
+
+    let released = world.lapsed(0).await;
+    assert_eq!(world.finds(0).await, unknown);
+    let (store, before) = (Arc::clone(&world.store), world.records());
+    assert_eq!(store.release(released).await, Ok(Settled::Stale));
+    let after = world.records();
+    assert_eq!(before, after);
+    assert_eq!(world.finds(0).await, unknown);
+
+    let unkept = world.lapsed(1).await;
+    let settled = store.tombstone(unkept, TombstoneReason::NotReplayable).await;
+    assert_eq!(settled, Ok(Settled::Stale));
+    let dropped = world.lapsed(2).await;
+    let settled = store.tombstone(dropped, TombstoneReason::Unknown).await;
+    assert_eq!(settled, Ok(Settled::Done), "it says what is");
+    assert_eq!(world.finds(2).await, unknown);
+
+    let completed = world.lapsed(3).await;
+    assert_eq!(world.finds(3).await, unknown);
+    assert_eq!(store.complete(completed, ok()).await, Ok(Settled::Done));
+    assert_eq!(world.finds(3).await, Outcome::Replay(Arc::new(ok())));
+
+    // It stands for the whole of `tombstone_ttl`, from the end of its lease.
+    let late = world.lapsed(4).await;
+    world.advance(7);
+    assert_eq!(world.finds(4).await, unknown);
+    world.advance(1);
+    let Outcome::First(_) = world.finds(4).await else { panic!("the slot is free again") };
+    assert_eq!(store.complete(late, ok()).await, Ok(Settled::Stale), "another one has it");
+}

@@ -40,9 +40,10 @@ impl RedisServer {
 
     fn run(&mut self) -> bool {
         let mut command = Command::new("redis-server");
+        command.args(&self.settings);
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--daemonize", "no", "--loglevel", "warning"]);
-        command.arg("--dir").arg(self.folder.path()).args(&self.settings);
+        command.arg("--dir").arg(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().expect("redis-server");
         let deadline = Instant::now() + PATIENCE;
@@ -87,6 +88,31 @@ impl RedisServer {
         assert!(self.run(), "the server does not come up again");
     }
 
+    /// A Sentinel that knows `primary` as `main`, and replaces it soon after it is gone.
+    pub fn sentinel(primary: &Self) -> Self {
+        let mut sentinel = Self {
+            port: 0,
+            folder: tempfile::tempdir().expect("a folder"),
+            settings: vec![],
+            child: None,
+        };
+        let file = sentinel.folder.path().join("sentinel.conf");
+        let watched = format!(
+            "sentinel monitor main 127.0.0.1 {} 1\nsentinel down-after-milliseconds main 500\n\
+             sentinel failover-timeout main 2000\n",
+            primary.port
+        );
+        for _ in 0..20 {
+            std::fs::write(&file, &watched).expect("written");
+            sentinel.port = free_port();
+            sentinel.settings = vec![file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
+            if sentinel.run() {
+                return sentinel;
+            }
+        }
+        panic!("no sentinel came up");
+    }
+
     /// Sends its process a signal by its name.
     pub fn signal(&self, name: &str) {
         let id = self.child.as_ref().expect("a running server").id().to_string();
@@ -128,7 +154,15 @@ impl Drop for RedisServer {
     }
 }
 
+/// The highest port that leaves room for the port of a cluster's nodes among themselves.
+const HIGHEST_PORT: u16 = u16::MAX - 10_000;
+
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        if port <= HIGHEST_PORT {
+            return port;
+        }
+    }
 }

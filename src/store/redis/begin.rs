@@ -11,7 +11,7 @@ use super::calls::Arguments;
 use super::domain::{Domain, Seen};
 use super::held::{Claim, TICKET};
 use super::keys::Victim;
-use super::pool::{Failure, Link};
+use super::pool::{Failure, Link, Refused};
 use super::script::Operation;
 use super::settings;
 use super::{Guard, Shared};
@@ -20,6 +20,9 @@ use crate::store::{Begun, StoreError, Ticket};
 
 /// How often a begin asks again because others took the room that it was about to make.
 const MAX_EVICTIONS: u32 = 32;
+
+/// How often a begin follows its keys to another node of a cluster.
+const MAX_MOVES: u32 = 5;
 
 /// Between two attempts of a begin whose answer was lost.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -77,7 +80,7 @@ impl Asking {
 
     async fn attempts(&mut self) -> Result<Begun, StoreError> {
         let deadline = self.shared.now().plus(self.shared.patience);
-        let mut rooms = 0;
+        let (mut rooms, mut moves) = (0, 0);
         loop {
             self.shared.stopping()?;
             let failed = match self.attempt(deadline).await {
@@ -88,6 +91,10 @@ impl Asking {
                 }
                 Ok(Attempt::Again) => return Err(StoreError::Overloaded),
                 Ok(Attempt::Late) => StoreError::Timeout,
+                Err(Failure::Refused(Refused::Moved)) if moves < MAX_MOVES => {
+                    moves += 1;
+                    continue;
+                }
                 Err(Failure::Lost) => {
                     self.stray = true;
                     StoreError::Timeout
@@ -104,7 +111,7 @@ impl Asking {
     }
 
     async fn attempt(&mut self, deadline: Millis) -> Result<Attempt, Failure> {
-        let mut link = self.shared.pool.link().await?;
+        let mut link = self.shared.link(&self.domain).await?;
         let now = self.shared.now();
         let seen = self.domain.seen(now).map_err(Failure::Unsent)?;
         let left = Millis(deadline.0.saturating_sub(now.0));

@@ -47,7 +47,10 @@ impl Shared {
         arguments: &Arguments,
     ) -> Result<Answer, Failure> {
         let arguments: Vec<&[u8]> = arguments.0.iter().map(Vec::as_slice).collect();
-        let value = link.run(operation, keys, &arguments).await?;
+        let value = link.run(operation, keys, &arguments).await.inspect_err(|_| {
+            // Without an answer the node may be gone, and any other one says who has the keys.
+            domain.reroute(link.moved());
+        })?;
         let Some(answer) = Answer::read(value, self.limits.reply_bytes) else {
             tracing::error!(?operation, "redis answered what no script of this build does");
             return Err(Failure::Lost);
@@ -69,11 +72,17 @@ impl Shared {
         let mut arguments = Arguments::of(&claim.begin, &claim.ticket, &self.limits, self.lease);
         rest(&mut arguments);
         let keys = claim.domain.keys.of(&claim.begin);
-        let mut link = self.pool.link().await?;
+        let mut link = self.link(&claim.domain).await?;
         let answer =
             self.ask(&mut link, &claim.domain, &seen, operation, &keys, &arguments).await?;
         link.give_back();
         Ok(answer)
+    }
+
+    /// A connection to the server that has a domain's keys, as far as that is known.
+    pub(super) async fn link(&self, domain: &Domain) -> Result<Link<'_>, Failure> {
+        let link = self.pool.link(&domain.route()).await;
+        link.inspect_err(|_| domain.reroute(None))
     }
 
     /// How long after a loss everything that can be missing would have expired.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::answer::{Answer, Counts};
 use super::keys::DomainKeys;
+use super::pool::Route;
 use crate::claim::Millis;
 use crate::store::StoreError;
 
@@ -21,6 +22,8 @@ struct State {
     /// Until when nothing is claimed, because records may be missing.
     refused_until: Millis,
     counts: Counts,
+    /// Which node of a cluster has its keys.
+    route: Route,
     /// Why no claim can be made that the last look at the domain found.
     wrong: Option<StoreError>,
 }
@@ -74,6 +77,16 @@ impl Domain {
     pub(super) fn counted(&self, counts: Counts, wrong: Option<StoreError>) {
         let mut state = self.state();
         (state.counts, state.wrong) = (counts, wrong);
+    }
+
+    /// Which node of a cluster has its keys.
+    pub(super) fn route(&self) -> Route {
+        self.state().route.clone()
+    }
+
+    /// Another node has them, or it has to be asked for again.
+    pub(super) fn reroute(&self, route: Route) {
+        self.state().route = route;
     }
 
     /// A begin was refused for this.

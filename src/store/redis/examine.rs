@@ -21,9 +21,9 @@ pub struct Examination {
 ///
 /// Why no claim could be made.
 pub async fn examine(settings: &RedisSettings) -> Result<Examination, StoreError> {
-    let pool = Pool::new(settings)?;
-    let server = pool.probe().await?;
-    let mut link = pool.link().await.map_err(Failure::error)?;
+    let pool = Pool::new(settings);
+    let server = pool.probe(&None).await?;
+    let mut link = pool.link(&None).await.map_err(Failure::error)?;
     for operation in Operation::ALL {
         link.load(operation).await?;
     }

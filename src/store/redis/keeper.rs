@@ -1,7 +1,7 @@
 //! What happens while nobody calls: leases are renewed, the server is looked at.
 
-use std::sync::Arc;
-use std::sync::PoisonError;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -45,7 +45,7 @@ pub(super) async fn look(shared: Arc<Shared>) {
 impl Shared {
     /// Looks once at the server and at every known domain.
     pub(super) async fn look(&self) {
-        let looked = self.pool.probe().await.map(|_| ());
+        let looked = self.look_at_servers().await;
         let reachable = looked.is_ok();
         *self.health.lock().unwrap_or_else(PoisonError::into_inner) = looked;
         if !reachable {
@@ -58,11 +58,26 @@ impl Shared {
         }
     }
 
+    /// Every node that has a known domain's keys.
+    async fn look_at_servers(&self) -> Result<(), StoreError> {
+        let routes: BTreeSet<_> = self.domains.all().iter().map(|domain| domain.route()).collect();
+        for route in routes.iter().chain(routes.is_empty().then_some(&None)) {
+            if let Err(error) = self.pool.probe(route).await {
+                // The node may be gone for good, and others know who has taken its place.
+                let domains = self.domains.all();
+                let lost = domains.iter().filter(|domain| domain.route() == *route);
+                lost.for_each(|domain| domain.reroute(None));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     async fn count(&self, domain: &Domain) -> Result<(), Failure> {
         let seen = domain.seen(self.now()).unwrap_or_else(|_| Seen::default());
         let arguments = Arguments::of(&NOBODY, &[0; TICKET], &self.limits, self.lease);
         let keys = domain.keys.of_domain();
-        let mut link = self.pool.link().await?;
+        let mut link = self.link(domain).await?;
         let asking = self.ask(&mut link, domain, &seen, Operation::Occupancy, &keys, &arguments);
         let answer = asking.await?;
         link.give_back();

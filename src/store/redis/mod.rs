@@ -91,14 +91,14 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// When the system gives no thread, or the client library does not take the settings.
+    /// When the system gives no thread.
     pub fn start<'d>(
         limits: Limits,
         settings: &RedisSettings,
         domains: impl IntoIterator<Item = &'d str>,
     ) -> io::Result<Arc<Self>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let shared = Shared::new(limits, settings, runtime.handle().clone())?;
+        let shared = Shared::new(limits, settings, runtime.handle().clone());
         let shared = Arc::new(shared);
         for domain in domains {
             shared.domains.of(domain);
@@ -138,8 +138,8 @@ impl RedisStore {
 }
 
 impl Shared {
-    fn new(limits: Limits, settings: &RedisSettings, runtime: Handle) -> io::Result<Self> {
-        Ok(Self {
+    fn new(limits: Limits, settings: &RedisSettings, runtime: Handle) -> Self {
+        Self {
             limits,
             shown_limits: settings::shown(&limits, settings.lease),
             lease: millis(settings.lease),
@@ -147,7 +147,7 @@ impl Shared {
             margin: millis(settings.dispatch_margin),
             wait_replicas: settings.wait_replicas,
             replica_wait: settings.timeout / 2,
-            pool: Pool::new(settings).map_err(io::Error::other)?,
+            pool: Pool::new(settings),
             clock: MonotonicClock::start(),
             server_time: ServerTime::default(),
             domains: Domains::new(&settings.prefix),
@@ -156,7 +156,7 @@ impl Shared {
             stopped: AtomicBool::new(false),
             runtime,
             tasks: TaskTracker::new(),
-        })
+        }
     }
 
     fn now(&self) -> Millis {

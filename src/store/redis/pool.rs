@@ -2,17 +2,19 @@
 //! connection that has failed or timed out is closed, never mended, and whether to send again is
 //! decided above, where it is known what a second time would do (STORE section 4, "Repeats").
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, cmd};
+use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, RedisError, Value, cmd};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::script::Operation;
 use super::server::ServerInfo;
 use super::settings::RedisSettings;
+use super::url::{Kind, RedisUrl, UrlError};
 use crate::store::StoreError;
 
 /// Why a command has no reply.
@@ -31,6 +33,8 @@ pub(super) enum Failure {
 pub(super) enum Refused {
     /// No memory left.
     OutOfMemory,
+    /// Another node of the cluster has the keys.
+    Moved,
     /// Anything else.
     Other,
 }
@@ -46,43 +50,43 @@ impl Failure {
     }
 }
 
-/// A bounded number of connections.
+/// The node of a cluster that has a domain's keys, as `host:port`; `None` where there is only one
+/// server, or it is not known yet.
+pub(super) type Route = Option<Arc<str>>;
+
+/// A bounded number of connections, to all servers together.
 pub(super) struct Pool {
-    client: Client,
+    url: RedisUrl,
     config: AsyncConnectionConfig,
     wait: std::time::Duration,
     places: Semaphore,
-    idle: Mutex<Vec<MultiplexedConnection>>,
+    idle: Mutex<BTreeMap<Route, Vec<MultiplexedConnection>>>,
     unreadable: AtomicBool,
 }
 
 /// A connection while it is used. One that is not given back is closed.
 pub(super) struct Link<'p> {
     pool: &'p Pool,
+    route: Route,
+    /// Where the keys are, after a [`Refused::Moved`].
+    moved: Route,
     connection: MultiplexedConnection,
     _place: SemaphorePermit<'p>,
 }
 
 impl Pool {
-    /// # Errors
-    ///
-    /// When the client library does not take the settings.
-    pub(super) fn new(settings: &RedisSettings) -> Result<Self, StoreError> {
-        let client = Client::open(settings.url.info()).map_err(|error| {
-            tracing::error!(%error, "the redis client cannot be made");
-            StoreError::Unreachable
-        })?;
+    pub(super) fn new(settings: &RedisSettings) -> Self {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(settings.connect_timeout))
             .set_response_timeout(Some(settings.timeout));
-        Ok(Self {
-            client,
+        Self {
+            url: settings.url.clone(),
             config,
             wait: settings.timeout,
             places: Semaphore::new(settings.connections),
             idle: Mutex::default(),
             unreadable: AtomicBool::new(false),
-        })
+        }
     }
 
     /// An idle connection, or a new one.
@@ -90,34 +94,82 @@ impl Pool {
     /// # Errors
     ///
     /// [`Failure::Unsent`]: no place in time, no connection, or a server that cannot keep claims.
-    pub(super) async fn link(&self) -> Result<Link<'_>, Failure> {
+    pub(super) async fn link(&self, route: &Route) -> Result<Link<'_>, Failure> {
         let place = match timeout(self.wait, self.places.acquire()).await {
             Ok(Ok(place)) => place,
             Ok(Err(_)) => return Err(Failure::Unsent(StoreError::Stopping)),
             Err(_) => return Err(Failure::Unsent(StoreError::Overloaded)),
         };
-        let idle = self.idle().pop();
+        let idle = self.idle().get_mut(route).and_then(Vec::pop);
         let connection = match idle {
             Some(connection) => connection,
-            None => self.connect().await.map_err(Failure::Unsent)?,
+            None => self.connect(route).await.map_err(Failure::Unsent)?,
         };
-        Ok(Link { pool: self, connection, _place: place })
+        Ok(Link { pool: self, route: route.clone(), moved: None, connection, _place: place })
     }
 
-    /// A new connection, to a server that was looked at.
-    async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
-        let connecting = self.client.get_multiplexed_async_connection_with_config(&self.config);
-        let mut connection = connecting.await.map_err(|error| unreachable(&error))?;
-        if let Some(info) = self.look_at(&mut connection).await? {
-            if info.evicts() {
-                return Err(StoreError::Evicts);
-            }
-            if info.is_replica() {
-                tracing::error!("the redis server is a replica and takes no claims");
-                return Err(StoreError::Refused);
+    /// A new connection, to a server that was looked at: the first of those that it may be.
+    async fn connect(&self, route: &Route) -> Result<MultiplexedConnection, StoreError> {
+        let hosts = match (self.url.kind(), route) {
+            (Kind::Cluster, Some(node)) => vec![node.as_ref().to_owned()],
+            (Kind::Sentinel(name), _) => vec![self.primary(name).await?],
+            (Kind::Cluster | Kind::Server, _) => self.url.hosts().to_vec(),
+        };
+        let mut last = StoreError::Unreachable;
+        for host in hosts {
+            match self.connect_to(&host).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
             }
         }
+        Err(last)
+    }
+
+    async fn connect_to(&self, host: &str) -> Result<MultiplexedConnection, StoreError> {
+        let mut connection = self.open(self.url.server(host)).await?;
+        let Some(info) = self.look_at(&mut connection).await? else { return Ok(connection) };
+        if info.evicts() {
+            return Err(StoreError::Evicts);
+        }
+        let clustered = *self.url.kind() == Kind::Cluster;
+        if info.cluster && !clustered {
+            tracing::error!("the redis server is a node of a cluster: use redis+cluster://");
+            return Err(StoreError::Refused);
+        }
+        // A node of a cluster that is a replica says which one is not.
+        if info.is_replica() && !clustered {
+            tracing::error!("the redis server is a replica and takes no claims");
+            return Err(StoreError::Refused);
+        }
         Ok(connection)
+    }
+
+    /// Which server the Sentinels call the primary: the first answer counts.
+    async fn primary(&self, name: &str) -> Result<String, StoreError> {
+        for host in self.url.hosts() {
+            let Ok(mut sentinel) = self.open(self.url.sentinel(host)).await else { continue };
+            let mut command = cmd("SENTINEL");
+            command.arg("get-master-addr-by-name").arg(name);
+            match command.query_async::<Option<(String, u16)>>(&mut sentinel).await {
+                Ok(Some((host, port))) if host.contains(':') => {
+                    return Ok(format!("[{host}]:{port}"));
+                }
+                Ok(Some((host, port))) => return Ok(format!("{host}:{port}")),
+                Ok(None) => tracing::error!("a sentinel does not know the name in `store.url`"),
+                Err(error) => tracing::warn!(%error, "a sentinel did not answer"),
+            }
+        }
+        Err(StoreError::Unreachable)
+    }
+
+    async fn open(
+        &self,
+        info: Result<ConnectionInfo, UrlError>,
+    ) -> Result<MultiplexedConnection, StoreError> {
+        let info = info.map_err(|_| StoreError::Unreachable)?;
+        let client = Client::open(info).map_err(|error| unreachable(&error))?;
+        let opening = client.get_multiplexed_async_connection_with_config(&self.config);
+        opening.await.map_err(|error| unreachable(&error))
     }
 
     /// What the server tells of itself; `None` where this user may not ask, said once.
@@ -140,26 +192,26 @@ impl Pool {
         }
     }
 
-    /// Looks at the server through a new connection, which then serves.
+    /// Looks at a server.
     ///
     /// # Errors
     ///
     /// Why no claim could be made now.
-    pub(super) async fn probe(&self) -> Result<Option<ServerInfo>, StoreError> {
-        let mut link = self.link().await.map_err(Failure::error)?;
+    pub(super) async fn probe(&self, route: &Route) -> Result<Option<ServerInfo>, StoreError> {
+        let mut link = self.link(route).await.map_err(Failure::error)?;
         let info = match self.look_at(&mut link.connection).await {
             Ok(info) => info,
             // It may have died while it was idle.
             Err(_) => {
                 drop(link);
-                self.idle().clear();
-                link = self.link().await.map_err(Failure::error)?;
+                self.idle().remove(route);
+                link = self.link(route).await.map_err(Failure::error)?;
                 self.look_at(&mut link.connection).await?
             }
         };
         if info.as_ref().is_some_and(ServerInfo::evicts) {
             // Those that are open must not be used either.
-            self.idle().clear();
+            self.idle().remove(route);
             return Err(StoreError::Evicts);
         }
         link.give_back();
@@ -171,7 +223,7 @@ impl Pool {
         self.places.close();
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<MultiplexedConnection>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, BTreeMap<Route, Vec<MultiplexedConnection>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -205,7 +257,19 @@ impl Link<'_> {
             }
             outcome => outcome,
         };
-        outcome.map_err(|error| failure(operation, &error))
+        outcome.map_err(|error| {
+            self.moved = moved(&error);
+            if error.code() == Some("READONLY") {
+                // A primary that was demoted; those that are idle are of the same one.
+                self.pool.idle().remove(&self.route);
+            }
+            failure(operation, &error)
+        })
+    }
+
+    /// Where the keys are, where the server has just said so.
+    pub(super) fn moved(&mut self) -> Route {
+        self.moved.take()
     }
 
     /// Has the server take a script without running it.
@@ -232,7 +296,7 @@ impl Link<'_> {
 
     /// Gives the connection back, after a reply.
     pub(super) fn give_back(self) {
-        self.pool.idle().push(self.connection);
+        self.pool.idle().entry(self.route).or_default().push(self.connection);
     }
 
     async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
@@ -244,6 +308,14 @@ fn script(name: &str, script: &str, keys: &[String], arguments: &[&[u8]]) -> Cmd
     let mut command = cmd(name);
     command.arg(script).arg(keys.len()).arg(keys).arg(arguments);
     command
+}
+
+/// The address in `MOVED 3999 127.0.0.1:6381`.
+fn moved(error: &RedisError) -> Route {
+    if error.code() != Some("MOVED") {
+        return None;
+    }
+    error.detail()?.split_whitespace().last().map(Arc::from)
 }
 
 /// Answers of a server that has not begun to run the script.
@@ -269,6 +341,7 @@ const NOT_RUN: [&str; 15] = [
 fn failure(operation: Operation, error: &RedisError) -> Failure {
     match error.code() {
         Some("OOM") => Failure::Refused(Refused::OutOfMemory),
+        Some("MOVED") => Failure::Refused(Refused::Moved),
         Some(code) => {
             tracing::error!(?operation, code, detail = error.detail(), "redis refused a script");
             match NOT_RUN.contains(&code) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{leased, numbered, tag};
-use crate::support::{Gate, PATIENCE, RedisServer, Reply, Setup, Upstream, eventually};
+use super::{leased, numbered, tag, waiting};
+use crate::support::{Gate, PATIENCE, RedisServer, Reply, Upstream, eventually};
 
 #[tokio::test]
 async fn a_restart_that_forgot_everything_is_noticed_and_waited_out() {
@@ -32,7 +32,7 @@ async fn a_restart_that_forgot_everything_is_noticed_and_waited_out() {
 }
 
 /// A primary and its replica, in step.
-fn pair() -> (Arc<RedisServer>, Arc<RedisServer>) {
+pub fn pair() -> (Arc<RedisServer>, Arc<RedisServer>) {
     let forgetful = ["--save", "", "--repl-diskless-sync-delay", "0"];
     let primary = RedisServer::with(&forgetful);
     let port = primary.port().to_string();
@@ -49,12 +49,6 @@ fn pair() -> (Arc<RedisServer>, Arc<RedisServer>) {
         assert!(Instant::now() < deadline, "the replica does not come into step");
     }
     (Arc::new(primary), Arc::new(replica))
-}
-
-/// A gateway that waits for one replica, for half of this time.
-fn waiting(upstream: &Upstream, primary: &Arc<RedisServer>, timeout: &str) -> Setup {
-    let setup = leased(upstream, primary, "30s").set("store", "wait_replicas", "1");
-    setup.set("store", "timeout", &format!("{timeout:?}"))
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Records in a real Redis, shared by several gateways (STORE section 4).
 
 mod access;
+mod cluster;
 mod faults;
 mod leases;
 mod loss;
@@ -36,6 +37,12 @@ fn leased(upstream: &Upstream, server: &Arc<RedisServer>, lease: &str) -> Setup 
         .set("store", "timeout", "\"300ms\"")
         .set("store", "connect_timeout", "\"300ms\"")
         .set("upstream", "connect_timeout", "\"200ms\"")
+}
+
+/// A gateway that waits for one replica, for half of this time.
+fn waiting(upstream: &Upstream, primary: &Arc<RedisServer>, timeout: &str) -> Setup {
+    let setup = leased(upstream, primary, "30s").set("store", "wait_replicas", "1");
+    setup.set("store", "timeout", &format!("{timeout:?}"))
 }
 
 /// A keyed call that the upstream can tell from all others.

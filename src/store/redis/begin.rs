@@ -35,7 +35,9 @@ pub(super) struct Asking {
     ticket: [u8; TICKET],
     /// When the server must not take it any more, in its own microseconds.
     not_after: i64,
-    /// Whether an attempt may have been done without our hearing of it, or may still be.
+    /// When the first attempt was sent: the lease may have begun then.
+    sent: Option<Millis>,
+    /// Whether the claim may have been made without being handed out, or may still be.
     stray: bool,
     victims: Vec<Victim>,
 }
@@ -63,8 +65,8 @@ impl Asking {
             tracing::error!(%error, "the system gives no random numbers");
             StoreError::Down
         })?;
-        let (stray, victims) = (false, Vec::new());
-        Ok(Self { shared, domain, begin, ticket, not_after: 0, stray, victims })
+        let (sent, stray, victims) = (None, false, Vec::new());
+        Ok(Self { shared, domain, begin, ticket, not_after: 0, sent, stray, victims })
     }
 
     /// Asks until there is an answer. What may have been claimed without our hearing of it is
@@ -72,8 +74,7 @@ impl Asking {
     pub(super) async fn run(mut self) -> Result<Begun, StoreError> {
         let answer = self.attempts().await;
         if self.stray && !matches!(answer, Ok(Begun::First(_))) {
-            let claim = self.claim(self.shared.now());
-            self.shared.release_stray(Arc::new(claim), self.not_after);
+            self.shared.release_stray(Arc::new(self.claim()), self.not_after);
         }
         answer
     }
@@ -99,6 +100,11 @@ impl Asking {
                     self.stray = true;
                     StoreError::Timeout
                 }
+                // It will be released, so it must not be handed out after all.
+                Err(Failure::Unsent(StoreError::Unreplicated)) => {
+                    self.stray = true;
+                    return Err(StoreError::Unreplicated);
+                }
                 // An attempt that may have been done is asked after for as long as there is time.
                 Err(failure) if self.stray => failure.error(),
                 Err(failure) => return Err(failure.error()),
@@ -114,6 +120,7 @@ impl Asking {
         let mut link = self.shared.link(&self.domain).await?;
         let now = self.shared.now();
         let seen = self.domain.seen(now).map_err(Failure::Unsent)?;
+        self.sent.get_or_insert(now);
         let left = Millis(deadline.0.saturating_sub(now.0));
         self.not_after = self.not_after.max(self.shared.server_time.after(now, left));
         let (keys, arguments) = self.declare(&seen);
@@ -121,7 +128,7 @@ impl Asking {
             self.shared.ask(&mut link, &self.domain, &seen, Operation::Begin, &keys, &arguments);
         let answer = asking.await?;
         let begun = match answer.word {
-            Word::First => return self.first(link, now).await,
+            Word::First => return self.first(link).await,
             Word::Evict(victims) => {
                 self.victims = victims;
                 link.give_back();
@@ -148,19 +155,19 @@ impl Asking {
     }
 
     /// The claim is ours, once as many replicas have it as must.
-    async fn first(&self, mut link: Link<'_>, sent: Millis) -> Result<Attempt, Failure> {
+    async fn first(&self, mut link: Link<'_>) -> Result<Attempt, Failure> {
         let wanted = self.shared.wait_replicas;
         if wanted > 0 && link.replicas(wanted, self.shared.replica_wait).await < wanted {
-            self.shared.release_stray(Arc::new(self.claim(sent)), self.not_after);
             return Err(Failure::Unsent(StoreError::Unreplicated));
         }
         link.give_back();
-        let fence = self.shared.held.add(self.claim(sent));
+        let fence = self.shared.held.add(self.claim());
         let guard = Arc::new(Guard(Arc::clone(&self.shared)));
         Ok(Attempt::Answered(Begun::First(Ticket::new(self.begin.slot, fence, 0, guard))))
     }
 
-    fn claim(&self, sent: Millis) -> Claim {
+    fn claim(&self) -> Claim {
+        let sent = self.sent.unwrap_or_else(|| self.shared.now());
         let stray = self.stray.then_some(self.not_after);
         Claim::new(Arc::clone(&self.domain), self.begin, self.ticket, sent, stray)
     }

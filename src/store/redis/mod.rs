@@ -132,8 +132,11 @@ impl RedisStore {
     }
 
     fn settle(&self, ticket: Ticket, settlement: Settlement) -> StoreFuture<'_, Settled> {
-        let (_, fence, _) = ticket.into_parts();
-        Box::pin(self.run(Arc::clone(&self.shared).settle(fence, settlement)))
+        Box::pin(async move {
+            // Until here a settle that is dropped is a ticket that is dropped.
+            let (_, fence, _) = ticket.into_parts();
+            self.run(Arc::clone(&self.shared).settle(fence, settlement)).await
+        })
     }
 }
 

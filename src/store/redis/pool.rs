@@ -259,8 +259,8 @@ impl Link<'_> {
         };
         outcome.map_err(|error| {
             self.moved = moved(&error);
-            if error.code() == Some("READONLY") {
-                // A primary that was demoted; those that are idle are of the same one.
+            if error.code() == Some("READONLY") || error.is_connection_dropped() {
+                // The server was demoted, or is gone; what is idle leads to the same one.
                 self.pool.idle().remove(&self.route);
             }
             failure(operation, &error)

@@ -27,7 +27,8 @@ What it does not promise:
   process: they end at its restart and are not shared with another replica. Where they are
   kept in Redis, it must not lose them: a restart without a log, or a failover to a replica
   that is behind, may forget claims. Records expire (by default 5 minutes after the call). A
-  completed record may be evicted where a quota is full. Who needs exactly-once beyond that must make the tool itself idempotent.
+  completed record may be evicted where a quota is full. Who needs exactly-once beyond that
+  must make the tool itself idempotent.
 
 Exit codes:
   0  done, or stopped by a signal

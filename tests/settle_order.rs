@@ -35,12 +35,20 @@ const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
 struct HeldStore {
     came: mpsc::UnboundedSender<&'static str>,
     door: watch::Receiver<bool>,
+    /// Whether its claims are still their owners' when they are handed out.
+    leased: bool,
 }
 
-struct NoGuard;
+struct Guard {
+    leased: bool,
+}
 
-impl SettleOnDrop for NoGuard {
+impl SettleOnDrop for Guard {
     fn settle_unknown(&self, _: SlotKey, _: Fence, _: usize) {}
+
+    fn is_held(&self, _: Fence) -> bool {
+        self.leased
+    }
 }
 
 impl HeldStore {
@@ -59,7 +67,8 @@ impl Store for HeldStore {
         None
     }
     fn begin(&self, _: &str, begin: Begin) -> StoreFuture<'_, Begun> {
-        let ticket = Ticket::new(begin.slot, Fence(0), 0, Arc::new(NoGuard));
+        let guard = Arc::new(Guard { leased: self.leased });
+        let ticket = Ticket::new(begin.slot, Fence(0), 0, guard);
         Box::pin(async { Ok(Begun::First(ticket)) })
     }
     fn complete(&self, _: Ticket, _: Reply) -> StoreFuture<'_, Settled> {
@@ -92,7 +101,7 @@ struct Held {
     door: watch::Sender<bool>,
 }
 
-fn gateway(upstream: &str) -> Held {
+fn gateway(upstream: &str, leased: bool) -> Held {
     let (came_sender, came) = mpsc::unbounded_channel();
     let (door, held) = watch::channel(false);
     let context = LoadContext { loopback: true };
@@ -102,7 +111,7 @@ fn gateway(upstream: &str) -> Held {
     let address = listener.local_addr().expect("an address");
     let watch = Arc::new(PolicyWatch::fixed(policy));
     let gateway = Gateway {
-        store: Arc::new(HeldStore { came: came_sender, door: held }),
+        store: Arc::new(HeldStore { came: came_sender, door: held, leased }),
         router: Router::new(watch, Arc::new(Metrics::new()), circuit),
         sessions: Arc::new(SessionsWatch::new(None)),
         audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("an audit trail")),
@@ -135,10 +144,8 @@ async fn upstream(reply: String) -> String {
     url
 }
 
-/// Calls through a gateway whose settles are held: what the caller had while the settle was out,
-/// and what once it landed, until it ends with `end`.
-async fn call(reply: String, settles: &str, end: &str) -> (String, String) {
-    let mut held = gateway(&upstream(reply).await);
+/// Sends a keyed call.
+async fn send(held: &Held) -> TcpStream {
     let mut connection = TcpStream::connect(held.gateway.address).await.expect("a connection");
     let body =
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":{}}}"#;
@@ -148,7 +155,14 @@ async fn call(reply: String, settles: &str, end: &str) -> (String, String) {
         body.len()
     );
     connection.write_all(request.as_bytes()).await.expect("sent");
+    connection
+}
 
+/// Calls through a gateway whose settles are held: what the caller had while the settle was out,
+/// and what once it landed, until it ends with `end`.
+async fn call(reply: String, settles: &str, end: &str) -> (String, String) {
+    let mut held = gateway(&upstream(reply).await, true);
+    let mut connection = send(&held).await;
     let came = tokio::time::timeout(PATIENCE, held.came.recv()).await.expect("a settle in time");
     assert_eq!(came, Some(settles));
     let mut received = Vec::new();
@@ -201,4 +215,25 @@ async fn a_stream_of_unknown_length_ends_after_its_tombstone() {
     assert!(before.contains(&event), "what is no end does not wait: {before}");
     assert!(!before.ends_with("\r\n0\r\n\r\n"));
     assert!(after.ends_with("\r\n0\r\n\r\n"));
+}
+
+#[actix_web::test]
+async fn nothing_is_sent_under_a_claim_whose_lease_may_have_ended() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("an address");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    let mut held = gateway(&url, false);
+    let mut connection = send(&held).await;
+    held.door.send(true).expect("the store waits");
+    let came = tokio::time::timeout(PATIENCE, held.came.recv()).await.expect("a settle in time");
+    assert_eq!(came, Some("release"), "nothing was executed");
+    let mut received = Vec::new();
+    let refused = async {
+        while !String::from_utf8_lossy(&received).contains("idempotency_unavailable") {
+            assert_ne!(connection.read_buf(&mut received).await.expect("read"), 0);
+        }
+    };
+    tokio::time::timeout(PATIENCE, refused).await.expect("an answer in time");
+    assert!(received.starts_with(b"HTTP/1.1 503"));
+    let nobody = tokio::time::timeout(LOOK, listener.accept()).await;
+    assert!(nobody.is_err(), "the upstream was connected to");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onceward::claim::counts::Counts;
 use onceward::claim::invariant::{self, GroupView, RecordView, StateView, Violation};
@@ -37,17 +37,21 @@ struct World {
 
 impl World {
     fn new(server: &RedisServer, prefix: String, limits: Limits) -> Self {
+        Self::leased(server, prefix, limits, Duration::from_millis(LEASE))
+    }
+
+    fn leased(server: &RedisServer, prefix: String, limits: Limits, lease: Duration) -> Self {
         let mut connection = server.connection();
         let () = connection.hset(domain(&prefix), "stamp", FAR_OFF).expect("the clock is set");
         let settings = RedisSettings {
             url: RedisUrl::parse(&server.url()).expect("a URL"),
             prefix: prefix.clone(),
-            lease: Duration::from_secs(3600),
+            lease,
             wait_replicas: 0,
             connections: 1,
             connect_timeout: Duration::from_secs(20),
             timeout: Duration::from_secs(20),
-            dispatch_margin: Duration::from_secs(1),
+            dispatch_margin: lease / 4,
         };
         let store = RedisStore::start(limits, &settings, []).expect("a thread");
         let (asked, answered) = (Vec::new(), Vec::new());
@@ -303,4 +307,26 @@ async fn a_lapsed_claim_is_a_tombstone_that_its_own_ticket_may_complete() {
     world.advance(1);
     let Outcome::First(_) = world.finds(4).await else { panic!("the slot is free again") };
     assert_eq!(store.complete(late, ok()).await, Ok(Settled::Stale), "another one has it");
+}
+
+#[tokio::test]
+async fn a_ticket_says_no_before_its_lease_can_have_ended() {
+    let server = RedisServer::start();
+    let lease = Duration::from_secs(3);
+    let world = World::leased(&server, "held:".to_owned(), Limits::default(), lease);
+    let asked = Instant::now();
+    let begun = world.store.begin(DOMAIN, begin_on(0, 0)).await.expect("an answer");
+    let Begun::First(ticket) = begun else { panic!("the slot is free") };
+    // Renewed, it is held for longer than one lease.
+    while asked.elapsed() < lease * 2 {
+        assert!(ticket.is_held(), "nobody renewed it");
+        tokio::time::sleep(lease / 20).await;
+    }
+    server.signal("STOP");
+    let stopped = Instant::now();
+    while ticket.is_held() {
+        assert!(stopped.elapsed() < lease, "it may have lapsed by now");
+        tokio::time::sleep(lease / 100).await;
+    }
+    server.signal("CONT");
 }

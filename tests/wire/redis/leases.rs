@@ -26,14 +26,14 @@ async fn finds(gateway: &Gateway, request: &Request, reason: &str) {
 #[tokio::test]
 async fn a_lease_shorter_than_the_call_is_renewed_and_never_taken() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let owner = leased(&upstream, &server, "600ms").start().await;
-    let other = leased(&upstream, &server, "600ms").start().await;
+    let owner = leased(&upstream, &server, "1500ms").start().await;
+    let other = leased(&upstream, &server, "1500ms").start().await;
     let (request, gate) = (numbered(1), Gate::new());
     upstream.script(gated(&gate));
     let mut waiting = owner.begin(&request).await;
     upstream.hit(1).await;
     let asked_for = tokio::time::Instant::now();
-    while asked_for.elapsed() < Duration::from_millis(2400) {
+    while asked_for.elapsed() < Duration::from_millis(4000) {
         other.send(&request).await.assert_refused(409, "idempotency_in_flight");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -31,6 +31,8 @@ pub mod identity;
 #[cfg(feature = "gateway")]
 pub mod observe;
 #[cfg(feature = "gateway")]
+mod patience;
+#[cfg(feature = "gateway")]
 pub mod policy;
 #[cfg(feature = "gateway")]
 pub mod store;

@@ -265,6 +265,22 @@ fn room_that_others_take_is_looked_for_again_while_something_is_due() {
     assert_eq!((counts.in_flight, counts.completed), (SWEEP_PER_BEGIN + 1, SWEEP_PER_BEGIN));
 }
 
+/// With tombstones alone there is nothing to evict: the count of completed records that it read
+/// before its own sweep must not refuse it.
+#[test]
+fn nor_is_it_refused_for_what_it_swept_itself() {
+    let due = SWEEP_PER_BEGIN * 3;
+    let mut bench = Bench::new(limits(due));
+    for slot in 0..u64::from(due) {
+        bench.tombstone(begin(1, slot));
+    }
+    bench.now = 10;
+    bench.thieves = SWEEP_PER_BEGIN;
+    bench.first(begin(2, 0));
+    let counts = bench.ledger.counts();
+    assert_eq!((counts.records, counts.in_flight), (SWEEP_PER_BEGIN * 2 + 1, SWEEP_PER_BEGIN + 1));
+}
+
 #[test]
 fn a_victim_stays_replayable_when_the_last_place_in_flight_is_taken_first() {
     let mut bench =
@@ -276,6 +292,16 @@ fn a_victim_stays_replayable_when_the_last_place_in_flight_is_taken_first() {
     assert_eq!(bench.begin(begin(1, 1)), refused);
     assert!(bench.ledger.indexed(begin(1, 0).slot).is_some());
     assert_eq!(bench.begin(begin(1, 0)), Outcome::Replay(reply()));
+}
+
+#[test]
+fn who_holds_the_oldest_of_a_full_store_evicts_it_without_a_message() {
+    let mut bench = Bench::new(limits(2));
+    bench.complete(begin(1, 0));
+    bench.complete_elsewhere();
+    // Its own is number 0, and nothing is due anywhere.
+    bench.first(begin(2, 0));
+    assert_eq!(bench.ledger.counts(), Counts { records: 2, in_flight: 1, completed: 1 });
 }
 
 #[test]

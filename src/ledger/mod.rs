@@ -100,5 +100,5 @@ impl Shared for Arc<Ledger> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

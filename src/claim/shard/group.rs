@@ -213,6 +213,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_digest_is_found_by_its_own_first_bytes() {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(hash_of(&digest), 0x0807_0605_0403_0201);
+    }
+
     /// So many that parts of their hashes are the same; the same scopes under two principals, and
     /// one of them named like a principal.
     #[test]

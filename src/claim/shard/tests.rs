@@ -402,6 +402,19 @@ fn without_a_coordinator_waiters_are_answered_and_nobody_waits_any_more() {
 }
 
 #[test]
+fn slots_that_begin_alike_are_two() {
+    let mut bench = Bench::new(limits(4));
+    let mut other = *begin(1, 0).slot.as_bytes();
+    other[31] ^= 1;
+    let other = Begin { slot: SlotKey::from_bytes(other), ..begin(1, 0) };
+    bench.complete(begin(1, 0));
+    let fence = bench.first(other);
+    assert_eq!(bench.begin(begin(1, 0)), Outcome::Replay(reply()));
+    bench.settle(other, fence, Settlement::Release);
+    assert_eq!(bench.begin(begin(1, 0)), Outcome::Replay(reply()));
+}
+
+#[test]
 fn the_clock_of_a_shard_never_runs_backwards() {
     let mut bench = Bench::new(limits(4));
     bench.now = 50;

@@ -73,8 +73,8 @@ fn model(limits: Limits, evict: fn(&mut Machine<Entry>) -> bool) {
     });
 }
 
-fn begins(owner: &mut Machine<Entry>) -> bool {
-    match owner.begin(begin(0, 1)) {
+fn begins(owner: &mut Machine<Entry>, principal: u8) -> bool {
+    match owner.begin(begin(principal, 1)) {
         Some(Outcome::First(_)) => true,
         Some(Outcome::Capacity(CapacityLimit::StoreInFlight)) => false,
         other => panic!("{other:?}: its own oldest is the store's"),
@@ -83,12 +83,13 @@ fn begins(owner: &mut Machine<Entry>) -> bool {
 
 #[test]
 fn who_sees_an_eviction_in_a_full_store_cannot_replay_the_victim() {
-    model(limits(1, 1, 1), begins);
+    // Another principal's begin: neither its own cap nor its scope's is reached.
+    model(limits(1, 1, 1), |owner| begins(owner, 2));
 }
 
 #[test]
 fn who_sees_an_eviction_in_a_full_scope_cannot_replay_the_victim() {
-    model(limits(2, 1, 1), begins);
+    model(limits(2, 1, 1), |owner| begins(owner, 0));
 }
 
 #[test]

@@ -135,13 +135,14 @@ impl Both {
     }
 
     /// Everybody sees the same of both: the coordinator, and each shard.
-    fn check(&self) {
+    fn check(&mut self) {
         let Self { atomic, plain, .. } = self;
         assert_eq!(view(atomic), view(plain));
         assert_eq!(Ledger::counts(atomic), Shared::counts(plain), "for whoever is no machine");
         for (shard, home) in self.homes.iter().enumerate() {
-            assert_eq!(view(home), view(plain));
-            assert_eq!(home.shard(), ShardId(shard));
+            let plain = plain.shard(ShardId(shard));
+            assert_eq!(view(home), view(&plain));
+            assert_eq!((home.shard(), plain.shard()), (ShardId(shard), ShardId(shard)));
         }
         assert_eq!(atomic.evictions(), self.evictions);
     }

@@ -6,6 +6,7 @@
 //!   `--no-default-features`.
 //! - [`ledger`]: the lock-free global counts.
 //! - [`store`]: the `Store` trait, the ticket, and the memory store.
+//! - [`secret`]: references to secrets, which policy and configuration name and never hold.
 //! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, each alone.
 //! - [`gateway`]: the pipeline, one file a stage.
 //! - [`admin`] and [`cli`]: on top.
@@ -30,6 +31,8 @@ pub mod identity;
 pub mod observe;
 #[cfg(feature = "gateway")]
 pub mod policy;
+#[cfg(feature = "gateway")]
+pub mod secret;
 #[cfg(feature = "gateway")]
 pub mod store;
 #[cfg(feature = "gateway")]

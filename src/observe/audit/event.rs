@@ -16,7 +16,8 @@ pub enum AuditDecision {
 }
 
 impl AuditDecision {
-    const fn as_str(self) -> &'static str {
+    /// The word of a line.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
             Self::Deny => "deny",

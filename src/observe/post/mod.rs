@@ -46,7 +46,7 @@ pub enum PostError {
     #[error("{endpoint} does not answer: {problem}")]
     NoAnswer {
         /// Where, without its query.
-        endpoint: Endpoint,
+        endpoint: String,
         /// What the client says.
         problem: String,
     },
@@ -54,7 +54,7 @@ pub enum PostError {
     #[error("{endpoint} answers {status}")]
     Status {
         /// Where, without its query.
-        endpoint: Endpoint,
+        endpoint: String,
         /// The status.
         status: u16,
         /// How long it asks to be left alone.
@@ -62,7 +62,7 @@ pub enum PostError {
     },
     /// The process is stopping, and the time for that is over.
     #[error("{0} has not taken everything before the end")]
-    GivenUp(Endpoint),
+    GivenUp(String),
 }
 
 impl PostError {
@@ -122,7 +122,7 @@ impl Poster {
             tokio::select! {
                 biased;
                 () = state.given_up().cancelled() => {
-                    Err(PostError::GivenUp(self.endpoint.clone()))
+                    Err(PostError::GivenUp(self.endpoint.to_string()))
                 }
                 taken = self.persist(body, media_type, state) => taken,
             }
@@ -156,7 +156,7 @@ impl Poster {
 
     async fn attempt(&self, body: Bytes, media_type: &'static str) -> Result<Bytes, PostError> {
         let no_answer =
-            |problem: String| PostError::NoAnswer { endpoint: self.endpoint.clone(), problem };
+            |problem: String| PostError::NoAnswer { endpoint: self.endpoint.to_string(), problem };
         let request = self.request(body, media_type)?;
         let exchange = async {
             let response = self.client.request(request).await.map_err(|e| no_answer(chain(&e)))?;
@@ -194,7 +194,7 @@ impl Poster {
         }
         let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         Err(PostError::Status {
-            endpoint: self.endpoint.clone(),
+            endpoint: self.endpoint.to_string(),
             status: StatusCode::as_u16(&response.status()),
             retry_after: asked.and_then(|text| text.parse().ok()).map(Duration::from_secs),
         })

@@ -55,7 +55,8 @@ pub enum Command {
     /// Run the gateway until it is stopped by a signal
     ///
     /// On SIGTERM or Ctrl-C it stops accepting, lets running calls finish and settle for up to
-    /// the drain time, and exits 0. What still runs then settles as unknown.
+    /// the drain time, and exits 0. What still runs then settles as unknown. On SIGHUP it opens
+    /// its audit file anew, for a log rotation; with --upstream it stops.
     #[command(after_long_help = PROMISE, verbatim_doc_comment)]
     Serve(ServeArguments),
     /// Validate a configuration and its policy, and print what would run

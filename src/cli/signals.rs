@@ -25,6 +25,15 @@ impl Signals {
         })
     }
 
+    /// Waits for the first of any.
+    pub(super) async fn first(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+
     /// Waits for SIGTERM or Ctrl-C; each SIGHUP until then calls `reopen`.
     pub(super) async fn stop(&mut self, reopen: impl Fn()) {
         loop {

@@ -305,6 +305,15 @@ async fn health_is_the_admin_listeners_word() {
 }
 
 #[tokio::test]
+async fn local_use_ends_with_its_terminal() {
+    let upstream = Upstream::start().await;
+    let mut gateway =
+        Gateway::start_with(&["serve", "--upstream", &upstream.url()], &FREE_PORTS).await;
+    gateway.sighup();
+    assert_eq!(gateway.wait().await.code(), Some(0), "{}", gateway.stderr());
+}
+
+#[tokio::test]
 async fn malformed_requests_do_not_fill_the_log() {
     let upstream = Upstream::start().await;
     let gateway = Gateway::start(&upstream).await;

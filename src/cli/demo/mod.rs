@@ -44,7 +44,7 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     let shown = System::new().block_on(async {
         if arguments.keep_running {
             let mut signals = Signals::catch().map_err(DemoError::Signal)?;
-            leave_running(&mut out, Ports::Fixed, signals.stop(|| ())).await
+            leave_running(&mut out, Ports::Fixed, signals.first()).await
         } else {
             once(&mut out).await
         }

@@ -4,22 +4,22 @@
 //! batches to an HTTP server. A full queue drops the line, counts it and says so, because an audit
 //! sink that stands still must not stop traffic.
 
+mod batches;
 mod event;
 mod line;
-mod post;
 mod stream;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use batches::CONTENT_TYPE;
 pub use event::{AuditDecision, AuditEvent};
 pub use line::MAX_VALUE_BYTES;
-pub use post::CONTENT_TYPE;
 
 use super::feed::{Consumer, Feed, Settings};
 use super::post::{Endpoint, PostError, Poster};
-use post::Batches;
+use batches::Batches;
 use stream::Stream;
 
 /// Lines that may wait for the writer. A line is a few hundred bytes, and 16 KiB at the very most,

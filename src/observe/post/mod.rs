@@ -80,7 +80,9 @@ impl PostError {
 pub(super) struct Poster {
     endpoint: Endpoint,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    runtime: Runtime,
+    /// Made by the first post, in the feed's own thread: a runtime must not be dropped inside
+    /// another one, as it would be where the thread cannot be started.
+    runtime: Option<Runtime>,
 }
 
 impl Poster {
@@ -89,13 +91,12 @@ impl Poster {
     ///
     /// # Errors
     ///
-    /// [`PostError::Token`] or [`PostError::Runtime`].
+    /// [`PostError::Token`].
     pub(super) fn new(
         endpoint: Endpoint,
         tls: Arc<rustls::ClientConfig>,
     ) -> Result<Self, PostError> {
         authorization(&endpoint)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -103,7 +104,7 @@ impl Poster {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)
             .build(HttpsConnector::from((tcp, tls)));
-        Ok(Self { endpoint, client, runtime })
+        Ok(Self { endpoint, client, runtime: None })
     }
 
     /// Posts one batch, at most [`MAX_ATTEMPTS`] times with growing pauses, and gives the answer's
@@ -113,12 +114,16 @@ impl Poster {
     ///
     /// What the last attempt came to.
     pub(super) fn post(
-        &self,
+        &mut self,
         body: Bytes,
         media_type: &'static str,
         state: &State,
     ) -> Result<Bytes, PostError> {
-        self.runtime.block_on(async {
+        let runtime = match self.runtime.take() {
+            Some(runtime) => runtime,
+            None => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+        };
+        let taken = runtime.block_on(async {
             tokio::select! {
                 biased;
                 () = state.given_up().cancelled() => {
@@ -126,7 +131,9 @@ impl Poster {
                 }
                 taken = self.persist(body, media_type, state) => taken,
             }
-        })
+        });
+        self.runtime = Some(runtime);
+        taken
     }
 
     async fn persist(

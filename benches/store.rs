@@ -9,8 +9,8 @@ mod clients;
 mod running;
 mod support;
 
-use actix::{System, SystemRunner};
 use criterion::{Criterion, criterion_group, criterion_main};
+use tokio::runtime::{Builder, Runtime};
 
 use clients::Clients;
 use running::Running;
@@ -19,7 +19,7 @@ use support::{Leaving, SIZES, conflicting};
 /// Threads of clients, and begins that they keep in flight together.
 const LOADS: [(u64, u64); 3] = [(1, 1), (1, 32), (2, 32)];
 
-fn begin_and_complete(c: &mut Criterion, system: &SystemRunner, leaving: Leaving, records: u64) {
+fn begin_and_complete(c: &mut Criterion, runtime: &Runtime, leaving: Leaving, records: u64) {
     let mut running = None;
     let mut next = records;
     for (threads, in_flight) in LOADS {
@@ -27,7 +27,7 @@ fn begin_and_complete(c: &mut Criterion, system: &SystemRunner, leaving: Leaving
         let id = format!("store/{}/{records}/{threads}t/{in_flight}f", leaving.name());
         support::measure(c, &id, |b| {
             b.iter_custom(|iterations| {
-                let running = Running::in_place(&mut running, system, leaving, records).clone();
+                let running = Running::in_place(&mut running, leaving, records).clone();
                 clients.run(iterations, move |k| {
                     let running = running.clone();
                     async move { running.begin_and_complete(k).await }
@@ -36,10 +36,10 @@ fn begin_and_complete(c: &mut Criterion, system: &SystemRunner, leaving: Leaving
         });
         next = clients.next();
     }
-    Running::stop(running, system);
+    Running::stop(running, runtime);
 }
 
-fn standing(c: &mut Criterion, system: &SystemRunner, records: u64) {
+fn standing(c: &mut Criterion, runtime: &Runtime, records: u64) {
     let mut running = None;
     for (threads, in_flight) in LOADS {
         let mut clients = Clients::new(threads, in_flight, 0);
@@ -48,7 +48,7 @@ fn standing(c: &mut Criterion, system: &SystemRunner, records: u64) {
             support::measure(c, &id, |b| {
                 b.iter_custom(|iterations| {
                     let leaving = Leaving::Local;
-                    let running = Running::in_place(&mut running, system, leaving, records).clone();
+                    let running = Running::in_place(&mut running, leaving, records).clone();
                     clients.run(iterations, move |k| {
                         let running = running.clone();
                         async move { running.begin_on_standing(k, change).await }
@@ -59,16 +59,16 @@ fn standing(c: &mut Criterion, system: &SystemRunner, records: u64) {
         measure("replay", |begin| begin);
         measure("conflict", conflicting);
     }
-    Running::stop(running, system);
+    Running::stop(running, runtime);
 }
 
 fn all(c: &mut Criterion) {
-    let system = System::new();
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     for records in SIZES {
         for leaving in Leaving::ALL {
-            begin_and_complete(c, &system, leaving, records);
+            begin_and_complete(c, &runtime, leaving, records);
         }
-        standing(c, &system, records);
+        standing(c, &runtime, records);
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`claim`]: the pure core. No clock, no I/O, no lock, no async, no actor. Builds alone with
 //!   `--no-default-features`.
 //! - [`ledger`]: the lock-free global counts.
+//! - [`mailbox`]: actors that their senders run.
 //! - [`store`]: the `Store` trait, the ticket, and the memory store.
 //! - [`secret`]: references to secrets, which policy and configuration name and never hold.
 //! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, each alone.
@@ -16,6 +17,7 @@
 pub mod claim;
 #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod ledger;
+pub mod mailbox;
 
 #[cfg(feature = "gateway")]
 pub mod admin;
@@ -29,6 +31,8 @@ pub mod gateway;
 pub mod identity;
 #[cfg(feature = "gateway")]
 pub mod observe;
+#[cfg(feature = "gateway")]
+mod patience;
 #[cfg(feature = "gateway")]
 pub mod policy;
 #[cfg(feature = "gateway")]

@@ -4,10 +4,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use actix::SystemRunner;
 use onceward::claim::{Begin, Millis};
 use onceward::store::memory::MemoryStore;
 use onceward::store::{Begun, Clock, Store};
+use tokio::runtime::Runtime;
 
 use crate::clients::Clients;
 use crate::support::{Leaving, mix, reply};
@@ -38,11 +38,11 @@ pub struct Running {
 }
 
 impl Running {
-    fn start(system: &SystemRunner, leaving: Leaving, records: u64) -> Self {
+    fn start(leaving: Leaving, records: u64) -> Self {
         let clock = Arc::new(Steps::default());
         let limits = leaving.limits(records);
         let shared = Arc::clone(&clock) as Arc<dyn Clock>;
-        let store = system.block_on(async { MemoryStore::start(limits, SHARDS, shared) });
+        let store = MemoryStore::start(limits, SHARDS, shared).expect("a thread");
         let running = Self { store, clock, leaving, records };
         let filling = running.clone();
         Clients::new(1, FILLERS.min(records), 0).run(records, move |k| {
@@ -74,19 +74,14 @@ impl Running {
     }
 
     /// The store in `place`, which is started and filled if there is none yet.
-    pub fn in_place<'p>(
-        place: &'p mut Option<Self>,
-        system: &SystemRunner,
-        leaving: Leaving,
-        records: u64,
-    ) -> &'p Self {
-        place.get_or_insert_with(|| Self::start(system, leaving, records))
+    pub fn in_place(place: &mut Option<Self>, leaving: Leaving, records: u64) -> &Self {
+        place.get_or_insert_with(|| Self::start(leaving, records))
     }
 
-    /// Stops the threads of a store that was started.
-    pub fn stop(place: Option<Self>, system: &SystemRunner) {
+    /// Stops a store that was started.
+    pub fn stop(place: Option<Self>, runtime: &Runtime) {
         if let Some(running) = place {
-            system.block_on(running.store.stop()).expect("a store that stops");
+            runtime.block_on(running.store.stop()).expect("a store that stops");
         }
     }
 }

@@ -12,6 +12,7 @@ mod completions;
 mod eviction;
 mod index;
 mod machines;
+mod mailbox;
 mod published;
 mod word;
 

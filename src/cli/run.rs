@@ -39,6 +39,9 @@ pub enum StartError {
     /// The admin listener could not be served.
     #[error("cannot serve the admin listener: {0}")]
     Admin(std::io::Error),
+    /// The store could not start.
+    #[error("cannot start the store, the system gives no thread: {0}")]
+    Store(std::io::Error),
     /// The audit sink could not be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
@@ -84,7 +87,8 @@ pub async fn start(
     let client = ClientSettings { timeouts: timeouts(&config.upstream), trust };
     let clock = Arc::new(MonotonicClock::start());
     let store: Arc<dyn Store> =
-        MemoryStore::start(config.limits, config.store.shards, Arc::clone(&clock) as Arc<_>);
+        MemoryStore::start(config.limits, config.store.shards, Arc::clone(&clock) as Arc<_>)
+            .map_err(StartError::Store)?;
     let metrics = Arc::new(Metrics::new());
     let gateway = Arc::new(Gateway {
         store: Arc::clone(&store),

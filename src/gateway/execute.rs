@@ -51,8 +51,9 @@ pub struct KeyedCall {
 
 type Answer = oneshot::Sender<HttpResponse>;
 
-/// Runs the call in a task of its own and waits for the answer.
-pub async fn detached(call: KeyedCall, outbound: Outbound) -> HttpResponse {
+/// Runs the call in a task of its own and waits for the answer. Boxed, the call is handed from stage
+/// to stage, and its future to the task, without being copied.
+pub async fn detached(call: Box<KeyedCall>, outbound: Outbound) -> HttpResponse {
     let id = call.claim.id.clone();
     let (answer, answered) = oneshot::channel();
     rt::spawn(call.run(outbound, answer));
@@ -88,7 +89,7 @@ fn refuse_call(claim: &Claim, refusal: Refusal, audit: Auditing) -> HttpResponse
 }
 
 impl KeyedCall {
-    async fn run(mut self, outbound: Outbound, answer: Answer) {
+    async fn run(mut self: Box<Self>, outbound: Outbound, answer: Answer) {
         let begun = self.worker.gateway.store.begin(self.claim.begin).await;
         let (outcome, refusal) = match begun {
             Ok(Begun::First(ticket)) => return self.execute(ticket, outbound, answer).await,
@@ -115,11 +116,11 @@ impl KeyedCall {
         self.refuse(refusal, answer);
     }
 
-    fn refuse(self, refusal: Refusal, answer: Answer) {
+    fn refuse(self: Box<Self>, refusal: Refusal, answer: Answer) {
         deliver(answer, refuse_call(&self.claim, refusal, self.audit));
     }
 
-    async fn execute(mut self, ticket: Ticket, mut outbound: Outbound, answer: Answer) {
+    async fn execute(mut self: Box<Self>, ticket: Ticket, mut outbound: Outbound, answer: Answer) {
         self.audit.outcome(IdempotencyOutcome::First);
         self.audit.dispatch(&mut outbound);
         match dispatch::attempt(&self.worker, &self.route, outbound).await {
@@ -135,7 +136,13 @@ impl KeyedCall {
         }
     }
 
-    async fn relay(self, ticket: Ticket, response: Response, permit: Permit, answer: Answer) {
+    async fn relay(
+        self: Box<Self>,
+        ticket: Ticket,
+        response: Response,
+        permit: Permit,
+        answer: Answer,
+    ) {
         let Response { status, headers, mut body } = response;
         let head = Head::read(status, &headers, body.expected_len());
         let mut reading = Reading::start(&head, self.rules(), self.claim.id.clone());
@@ -159,11 +166,11 @@ impl KeyedCall {
         let patience = self.worker.gateway.body.idle;
         let (sender, relayed) = relay::channel(head.body_len, patience);
         let response = reply::head(status, &headers, self.cross_origin, relayed);
-        let Self { worker, route, token, audit, .. } = self;
+        let Self { worker, route, token, audit, .. } = *self;
         audit.end(response.status());
         deliver(answer, response);
         let pump = Pump { body, reading, remaining: head.body_len, sender, last: None };
-        let (result, outcome, rest) = pump.run(first).await;
+        let (result, outcome, rest) = Box::pin(pump.run(first)).await;
         drop(permit);
         route.metrics.attempt(result);
         settle(Arc::clone(&worker.gateway.store), ticket, settlement(outcome), token).await;
@@ -172,7 +179,7 @@ impl KeyedCall {
 
     /// The whole reply is here: settle it, then hand it on.
     async fn whole(
-        mut self,
+        mut self: Box<Self>,
         ticket: Ticket,
         status: u16,
         finished: Finished,
@@ -199,7 +206,7 @@ impl KeyedCall {
         }
     }
 
-    async fn broken(mut self, ticket: Ticket, failure: Failure, answer: Answer) {
+    async fn broken(mut self: Box<Self>, ticket: Ticket, failure: Failure, answer: Answer) {
         self.route.metrics.attempt(dispatch::attempt_result(failure));
         self.settle(ticket, Settlement::Tombstone(TombstoneReason::Unknown)).await;
         self.refuse(dispatch::refused_by_failure(failure), answer);

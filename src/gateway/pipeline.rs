@@ -145,7 +145,7 @@ impl Exchange<'_> {
             Ok(Next::Known(claim, known)) => execute::known(&claim, known, audit),
             Ok(Next::Claim(claim, outbound)) => {
                 let call = execute::KeyedCall { worker, route, token, cross_origin, claim, audit };
-                execute::detached(call, outbound).await
+                execute::detached(Box::new(call), outbound).await
             }
         }
     }

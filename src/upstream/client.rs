@@ -102,7 +102,8 @@ impl Client {
         let origin = Origin::of(request.uri()).ok_or(Failure::Unsent(UnsentCause::Connect))?;
         let mut connection = match self.pool.take(&origin) {
             Some(connection) => connection,
-            None => self.connect(request.uri(), &origin).await?,
+            // Boxed: it is rare and large, and what it takes up would be moved with every exchange.
+            None => Box::pin(self.connect(request.uri(), &origin)).await?,
         };
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));

@@ -36,8 +36,8 @@ struct Broken {
 
 impl Broken {
     fn start(wrong: Wrong, limits: Limits, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-        let inner = MemoryStore::start(limits, 2, Arc::clone(&clock) as _);
-        let other = MemoryStore::start(limits, 1, clock);
+        let inner = MemoryStore::start(limits, 2, Arc::clone(&clock) as _).expect("a thread");
+        let other = MemoryStore::start(limits, 1, clock).expect("a thread");
         let (begins, replies) = (AtomicU64::new(0), Mutex::default());
         Arc::new(Self { wrong, inner, other, begins, replies })
     }
@@ -123,7 +123,7 @@ async fn refuted(what: &str, limits: Limits, start: crate::hammer::Factory<'_>) 
     assert!(hammer(setting, start, HISTORIES).await.is_err(), "{what} passes for a store");
 }
 
-#[actix::test]
+#[tokio::test]
 async fn broken_stores_are_refuted() {
     let tight = limits((3, 3), (3, 3), (3, 3), 3);
     for wrong in
@@ -136,7 +136,7 @@ async fn broken_stores_are_refuted() {
 }
 
 /// A store whose caps, lifetimes or counts are not those that it is judged by.
-#[actix::test]
+#[tokio::test]
 async fn a_store_with_other_limits_is_refuted() {
     let judged = limits((3, 2), (3, 2), (3, 2), 2);
     let others = [
@@ -150,7 +150,7 @@ async fn a_store_with_other_limits_is_refuted() {
     ];
     for other in others {
         let start = move |_: Limits, clock: Arc<ManualClock>| {
-            MemoryStore::start(other, 2, clock) as Arc<dyn Store>
+            MemoryStore::start(other, 2, clock).expect("a thread") as Arc<dyn Store>
         };
         refuted(&format!("a store with {other:?}"), judged, &start).await;
     }

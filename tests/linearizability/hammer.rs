@@ -26,6 +26,14 @@ pub struct Setting {
     pub begins: u64,
 }
 
+/// What the histories held.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub operations: u64,
+    /// Those that another one was called or answered in the middle of.
+    pub overlapping: u64,
+}
+
 /// A history with no order in which the model answers the same.
 pub struct Refuted {
     seed: u64,
@@ -50,11 +58,11 @@ pub async fn hammer(
     setting: Setting,
     factory: Factory<'_>,
     histories: u64,
-) -> Result<u64, Refuted> {
+) -> Result<Seen, Refuted> {
     assert_eq!(setting.limits.validate(), Ok(()));
     let histories = number("ONCEWARD_HISTORIES").unwrap_or(histories);
     let repeated = number("ONCEWARD_SEED");
-    let mut operations = 0;
+    let mut seen = Seen::default();
     for round in 0..histories {
         let seed = repeated.unwrap_or(round);
         let clock = Arc::new(ManualClock::default());
@@ -64,9 +72,10 @@ pub async fn hammer(
         if !is_linearizable(setting.limits, &history) {
             return Err(Refuted { seed, history });
         }
-        operations += history.len() as u64;
+        seen.operations += history.len() as u64;
+        seen.overlapping += history.iter().filter(|operation| operation.overlaps()).count() as u64;
     }
-    Ok(operations)
+    Ok(seen)
 }
 
 /// Records one history of a store that is empty.

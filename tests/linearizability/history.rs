@@ -53,6 +53,13 @@ pub struct Operation {
     pub clock: (u64, u64),
 }
 
+impl Operation {
+    /// Whether another one was called or returned between this one's call and its return.
+    pub fn overlaps(&self) -> bool {
+        self.returned - self.called > 1
+    }
+}
+
 /// When an operation without an answer returns.
 pub const NEVER: u64 = u64::MAX;
 

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use actix::{System, SystemRunner};
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use idempotent::fingerprint::{DefaultFingerprintStrategy, Fingerprint, FingerprintStrategy};
@@ -109,7 +108,7 @@ fn peer(c: &mut Criterion, runtime: &Runtime, place: &str, records: u64) {
     }
 }
 
-fn ours(c: &mut Criterion, system: &SystemRunner, records: u64) {
+fn ours(c: &mut Criterion, runtime: &Runtime, records: u64) {
     let mut running = None;
     let mut next = records;
     for (threads, in_flight) in LOADS {
@@ -118,7 +117,7 @@ fn ours(c: &mut Criterion, system: &SystemRunner, records: u64) {
         support::measure(c, &id, |b| {
             b.iter_custom(|iterations| {
                 let leaving = Leaving::Expiry;
-                let running = Running::in_place(&mut running, system, leaving, records).clone();
+                let running = Running::in_place(&mut running, leaving, records).clone();
                 clients.run(iterations, move |k| {
                     let running = running.clone();
                     async move { running.begin_and_complete(k).await }
@@ -127,13 +126,13 @@ fn ours(c: &mut Criterion, system: &SystemRunner, records: u64) {
         });
         next = clients.next();
     }
-    Running::stop(running, system);
+    Running::stop(running, runtime);
 }
 
 fn all(c: &mut Criterion) {
-    let system = System::new();
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     for records in SIZES {
-        ours(c, &system, records);
+        ours(c, &runtime, records);
         let one = Builder::new_current_thread().enable_all().build().expect("a runtime");
         peer(c, &one, "1t", records);
         let pool =

@@ -22,6 +22,7 @@ use onceward::claim::{
 use onceward::ledger::{Ledger, ShardLedger};
 use onceward::store::memory::MemoryStore;
 use onceward::store::{Begun, MonotonicClock, Store};
+use tokio::runtime::Runtime;
 
 const RECORDS: u64 = 1_000_000;
 
@@ -130,7 +131,7 @@ fn shard() -> impl Sized {
 
 /// The running store with its read index.
 async fn store() -> impl Sized {
-    let store = MemoryStore::start(limits(), 2, Arc::new(MonotonicClock::start()));
+    let store = MemoryStore::start(limits(), 2, Arc::new(MonotonicClock::start())).expect("a thread");
     let fillers: Vec<_> = (0..FILLERS)
         .map(|filler| {
             let store = Arc::clone(&store);
@@ -190,11 +191,11 @@ fn measure<T>(subject: &str, fill: impl FnOnce() -> T) {
 }
 
 fn main() -> ExitCode {
-    let system = actix::System::new();
+    let runtime = Runtime::new().expect("a runtime");
     match std::env::args().nth(1).as_deref() {
         Some("shard") => measure("shard", shard),
-        Some("store") => measure("store", || system.block_on(store())),
-        Some("idempotent") => measure("idempotent", || system.block_on(idempotent())),
+        Some("store") => measure("store", || runtime.block_on(store())),
+        Some("idempotent") => measure("idempotent", || runtime.block_on(idempotent())),
         _ => {
             eprintln!("usage: memory shard|store|idempotent");
             return ExitCode::FAILURE;

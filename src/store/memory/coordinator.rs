@@ -1,8 +1,7 @@
 //! The actor of the coordinator: a shell around its machine.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use actix::{Actor, ActorContext, Context, Handler, Message};
 use tokio::sync::oneshot;
 
 use super::directory::Directory;
@@ -12,11 +11,11 @@ use crate::claim::coordinator::Coordinator;
 use crate::claim::protocol::{CoordinatorDecision, ToCoordinator, ToShard};
 use crate::claim::shared::Shared;
 use crate::ledger::Ledger;
+use crate::mailbox::{Actor, Next};
 use crate::store::Clock;
 
 /// What the coordinator's actor is sent.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub(super) enum CoordinatorInput {
     Protocol(ToCoordinator),
     Stop(oneshot::Sender<()>),
@@ -30,7 +29,7 @@ pub(super) struct CoordinatorActor {
     ledger: Arc<Ledger>,
     clock: Arc<dyn Clock>,
     health: Arc<Health>,
-    directory: Arc<Directory>,
+    directory: Weak<Directory>,
     stopped: bool,
 }
 
@@ -39,23 +38,25 @@ impl CoordinatorActor {
         ledger: Arc<Ledger>,
         clock: Arc<dyn Clock>,
         health: Arc<Health>,
-        directory: Arc<Directory>,
+        directory: Weak<Directory>,
     ) -> Self {
         let machine = Coordinator::new(ledger.shards());
         Self { machine, ledger, clock, health, directory, stopped: false }
     }
 
     fn step(&mut self, message: ToCoordinator) {
+        // Whoever sends holds the directory.
+        let Some(directory) = self.directory.upgrade() else { return };
         let mut decisions = Vec::new();
         self.machine.step(self.clock.now(), message, &mut self.ledger, &mut decisions);
         for decision in decisions {
             match decision {
                 CoordinatorDecision::Send { shard, message } => {
-                    self.directory.tell_shard(shard.0, ShardInput::Protocol(message));
+                    directory.tell_shard(shard.0, ShardInput::Protocol(message));
                 }
                 CoordinatorDecision::Again => {
                     let again = CoordinatorInput::Protocol(ToCoordinator::Again);
-                    self.directory.tell_coordinator(again);
+                    directory.tell_coordinator(again);
                 }
             }
         }
@@ -63,23 +64,21 @@ impl CoordinatorActor {
 }
 
 impl Actor for CoordinatorActor {
-    type Context = Context<Self>;
-}
+    type Message = CoordinatorInput;
 
-impl Handler<CoordinatorInput> for CoordinatorActor {
-    type Result = ();
-
-    fn handle(&mut self, input: CoordinatorInput, ctx: &mut Self::Context) {
+    fn handle(&mut self, input: CoordinatorInput) -> Next {
         match input {
             CoordinatorInput::Protocol(message) => self.step(message),
             CoordinatorInput::Stop(done) => {
                 self.stopped = true;
-                ctx.stop();
+                // Whoever stops the store may have given up.
                 let _ = done.send(());
+                return Next::End;
             }
             #[cfg(test)]
             CoordinatorInput::Crash => panic!("a test asked the coordinator to fail"),
         }
+        Next::Continue
     }
 }
 
@@ -89,7 +88,9 @@ impl Drop for CoordinatorActor {
     fn drop(&mut self) {
         if !self.stopped {
             self.health.coordinator_is_down();
-            self.directory.tell_every_shard(|| ShardInput::Protocol(ToShard::Orphaned));
+            if let Some(directory) = self.directory.upgrade() {
+                directory.tell_every_shard(|| ShardInput::Protocol(ToShard::Orphaned));
+            }
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The memory store: shard actors that own the records, and a coordinator for a full store.
 //!
 //! The actors are thin shells around the machines of [`crate::claim`]; what they share is the
-//! [`crate::ledger`] and the read index. STORE section 3 is the design.
+//! [`crate::ledger`] and the read index. Their senders run them ([`crate::mailbox`]). STORE section
+//! 3 is the design.
 
 mod coordinator;
 mod delivery;
 mod directory;
+mod keeper;
 mod read_index;
 mod shard;
 mod supervision;
@@ -13,16 +15,15 @@ mod supervision;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use actix::dev::channel::channel;
-use actix::{Actor, Addr, Arbiter, Context};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::timeout;
 
 use self::coordinator::{CoordinatorActor, CoordinatorInput};
 use self::directory::Directory;
+use self::keeper::Bell;
 use self::read_index::ReadIndex;
 use self::shard::{ShardActor, ShardInput};
 use self::supervision::Health;
@@ -32,6 +33,7 @@ use super::{
 use crate::claim::protocol::ShardId;
 use crate::claim::{Limits, PrincipalId, Reply, Settlement, TombstoneReason};
 use crate::ledger::{Ledger, ShardLedger};
+use crate::patience::within;
 
 /// How long a begin waits for its answer, time in the mailbox and at the coordinator included.
 pub const BEGIN_WAIT: Duration = Duration::from_secs(5);
@@ -54,50 +56,36 @@ pub struct MemoryStore {
     health: Arc<Health>,
     directory: Arc<Directory>,
     admissions: Box<[Arc<Semaphore>]>,
-    arbiters: Box<[actix::ArbiterHandle]>,
+    keeper: Arc<Bell>,
 }
 
 impl MemoryStore {
-    /// Starts the store: each shard, and the coordinator, on a thread of its own. `shards` of 0
-    /// counts as 1.
+    /// Starts the store. `shards` of 0 counts as 1.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// Outside a running actix system, and when the system gives no more threads.
-    pub fn start(limits: Limits, shards: usize, clock: Arc<dyn Clock>) -> Arc<Self> {
+    /// When the system gives no thread for what must happen while nobody calls.
+    pub fn start(limits: Limits, shards: usize, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
         let shards = shards.max(1);
         let ledger = Ledger::new((&limits).into(), shards);
         let index = Arc::new(ReadIndex::for_entries(limits.entries));
         let health = Arc::new(Health::new(shards));
-        let (coordinator, coordinator_inbox) = channel(MAILBOX_BEGINS);
-        let (addresses, inboxes): (Vec<_>, Vec<_>) =
-            (0..shards).map(|_| channel(MAILBOX_BEGINS)).unzip();
-        let directory = Arc::new(Directory::new(
-            addresses.into_iter().map(Addr::new).collect(),
-            Addr::new(coordinator),
-        ));
-        let mut arbiters = Vec::with_capacity(shards + 1);
-        let actor = CoordinatorActor::new(
-            Arc::clone(&ledger),
-            Arc::clone(&clock),
-            Arc::clone(&health),
-            Arc::clone(&directory),
-        );
-        arbiters.push(run(actor, coordinator_inbox));
-        for (shard, inbox) in inboxes.into_iter().enumerate() {
-            let home = ShardLedger::new(Arc::clone(&ledger), ShardId(shard), Arc::clone(&index));
-            let actor = ShardActor::new(
-                limits,
-                home,
-                Arc::clone(&clock),
-                Arc::clone(&health),
-                Arc::clone(&directory),
-            );
-            arbiters.push(run(actor, inbox));
-        }
+        let keeper = Arc::new(Bell::default());
+        let directory = Arc::new_cyclic(|directory: &Weak<Directory>| {
+            let own = || (Arc::clone(&clock), Arc::clone(&health), Weak::clone(directory));
+            let shard = |shard| {
+                let (clock, health, directory) = own();
+                let index = Arc::clone(&index);
+                let home = ShardLedger::new(Arc::clone(&ledger), ShardId(shard), index);
+                ShardActor::new(limits, home, clock, health, directory)
+            };
+            let (clock, health, theirs) = own();
+            let coordinator = CoordinatorActor::new(Arc::clone(&ledger), clock, health, theirs);
+            Directory::new((0..shards).map(shard), coordinator, Arc::clone(&keeper))
+        });
+        keeper::start(Arc::clone(&keeper), Arc::downgrade(&directory))?;
         let admissions = (0..shards).map(|_| Arc::new(Semaphore::new(MAILBOX_BEGINS))).collect();
-        let arbiters = arbiters.into();
-        Arc::new(Self { ledger, index, clock, health, directory, admissions, arbiters })
+        Ok(Arc::new(Self { ledger, index, clock, health, directory, admissions, keeper }))
     }
 
     /// The shard of a principal. Not by its first bytes: those are its hash in the shard's maps,
@@ -115,7 +103,7 @@ impl MemoryStore {
         if let Some(known) = self.index.look_up(&begin, &*self.clock) {
             return Ok(known.into());
         }
-        match timeout(BEGIN_WAIT, self.ask(shard, begin)).await {
+        match within(BEGIN_WAIT, self.ask(shard, begin)).await {
             Ok(answer) => answer,
             Err(_) => Err(StoreError::Timeout),
         }
@@ -138,7 +126,7 @@ impl MemoryStore {
         let (reply, answer) = oneshot::channel();
         let input = ShardInput::Settle { slot, fence, settlement, reply: Some(reply) };
         self.directory.tell_shard(home, input);
-        match timeout(SETTLE_WAIT, answer).await {
+        match within(SETTLE_WAIT, answer).await {
             Ok(answer) => answer.map_err(|_| self.health.why_gone()),
             Err(_) => Err(StoreError::Timeout),
         }
@@ -158,18 +146,6 @@ impl MemoryStore {
         self.directory.tell_coordinator(CoordinatorInput::Stop(done));
         let _ = stopped.await;
     }
-}
-
-/// Runs an actor on a thread of its own.
-fn run<A: Actor<Context = Context<A>> + Send>(
-    actor: A,
-    inbox: actix::dev::channel::AddressReceiver<A>,
-) -> actix::ArbiterHandle {
-    let arbiter = Arbiter::new();
-    arbiter.spawn_fn(move || {
-        Context::with_receiver(inbox).run(actor);
-    });
-    arbiter.handle()
 }
 
 impl Store for MemoryStore {
@@ -222,11 +198,16 @@ impl Store for MemoryStore {
             for admission in &self.admissions {
                 admission.close();
             }
-            let drained = timeout(STOP_WAIT, self.drain()).await;
-            for arbiter in &self.arbiters {
-                arbiter.stop();
-            }
+            let drained = within(STOP_WAIT, self.drain()).await;
+            self.keeper.end();
             drained.map_err(|_| StoreError::Timeout)
         })
+    }
+}
+
+/// Nobody stopped it: its keeper must not wait for the next sweep to notice.
+impl Drop for MemoryStore {
+    fn drop(&mut self) {
+        self.keeper.end();
     }
 }

@@ -1,10 +1,8 @@
 //! The actor of one shard: a shell that gives the machine its clock and its messages, and carries
 //! out what it decides. Its handlers are synchronous; it waits for nobody.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler, Message};
 use hashbrown::HashMap;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -20,14 +18,11 @@ use crate::claim::shard::Shard;
 use crate::claim::shared::Home;
 use crate::claim::{Begin, Fence, Limits, Settled, Settlement, SlotKey};
 use crate::ledger::ShardLedger;
+use crate::mailbox::{Actor, Next};
 use crate::store::Clock;
 
-/// How often a shard sweeps what has expired without being asked.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
 /// What a shard actor is sent.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub(super) enum ShardInput {
     Begin {
         begin: Begin,
@@ -48,9 +43,9 @@ pub(super) enum ShardInput {
     /// Say what you hold, to whom wants to know, and fail.
     #[cfg(test)]
     Crash(Option<std::sync::mpsc::Sender<Vec<crate::claim::invariant::RecordView>>>),
-    /// Stand still until the other end is gone.
+    /// Say that you stand still, and do so until the other end is gone.
     #[cfg(test)]
-    Stall(std::sync::mpsc::Receiver<()>),
+    Stall(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>),
 }
 
 /// Whom a call answers.
@@ -67,7 +62,7 @@ pub(super) struct ShardActor {
     shard: ShardId,
     clock: Arc<dyn Clock>,
     health: Arc<Health>,
-    directory: Arc<Directory>,
+    directory: Weak<Directory>,
     next_call: u64,
     /// Those whose begin waits for the coordinator.
     callers: HashMap<CallId, Caller>,
@@ -83,7 +78,7 @@ impl ShardActor {
         home: ShardLedger<Arc<ReadIndex>>,
         clock: Arc<dyn Clock>,
         health: Arc<Health>,
-        directory: Arc<Directory>,
+        directory: Weak<Directory>,
     ) -> Self {
         Self {
             machine: Shard::new(limits),
@@ -152,17 +147,22 @@ impl ShardActor {
                 }
             }
             ShardDecision::Send(message) => {
-                self.directory.tell_coordinator(CoordinatorInput::Protocol(message));
+                if let Some(directory) = self.directory.upgrade() {
+                    directory.tell_coordinator(CoordinatorInput::Protocol(message));
+                }
             }
             ShardDecision::TickAgain => {
-                self.directory.tell_shard(self.shard.0, ShardInput::Protocol(ToShard::Tick));
+                if let Some(directory) = self.directory.upgrade() {
+                    directory.tell_shard(self.shard.0, ShardInput::Protocol(ToShard::Tick));
+                }
             }
         }
     }
 
     fn answer_begin(&self, caller: Option<Caller>, outcome: Outcome) {
-        if let Some(Caller::Begin { slot, reply }) = caller {
-            let directory = Arc::clone(&self.directory);
+        if let Some(Caller::Begin { slot, reply }) = caller
+            && let Some(directory) = self.directory.upgrade()
+        {
             // Not received, it comes back and is dropped here, which releases a claim.
             drop(reply.send(Delivery::new(outcome, slot, self.shard.0, directory)));
         }
@@ -170,17 +170,9 @@ impl ShardActor {
 }
 
 impl Actor for ShardActor {
-    type Context = Context<Self>;
+    type Message = ShardInput;
 
-    fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(SWEEP_EVERY, |actor, _| actor.step(ToShard::Tick));
-    }
-}
-
-impl Handler<ShardInput> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, input: ShardInput, ctx: &mut Self::Context) {
+    fn handle(&mut self, input: ShardInput) -> Next {
         match input {
             ShardInput::Begin { begin, reply, in_mailbox } => {
                 drop(in_mailbox);
@@ -200,8 +192,9 @@ impl Handler<ShardInput> for ShardActor {
             }
             ShardInput::Stop(done) => {
                 self.stopped = true;
-                ctx.stop();
+                // Whoever stops the store may have given up.
                 let _ = done.send(());
+                return Next::End;
             }
             #[cfg(test)]
             ShardInput::Crash(census) => {
@@ -211,13 +204,16 @@ impl Handler<ShardInput> for ShardActor {
                 panic!("a test asked this shard to fail");
             }
             #[cfg(test)]
-            ShardInput::Stall(until) => drop(until.recv()),
+            ShardInput::Stall(standing, until) => {
+                standing.send(()).expect("the test listens");
+                let _ = until.recv();
+            }
         }
+        Next::Continue
     }
 }
 
-/// Dropped without having been stopped, the shard has failed: a handler panicked, or its thread is
-/// gone. Its permits stay counted, its completed records leave the count of what can be evicted, and
+/// Dropped without having been stopped, the shard has failed: a handler panicked. Its permits stay counted, its completed records leave the count of what can be evicted, and
 /// its callers learn of it as their reply channels go with it.
 impl Drop for ShardActor {
     fn drop(&mut self) {
@@ -227,6 +223,8 @@ impl Drop for ShardActor {
         self.health.shard_is_down(self.shard.0);
         self.home.abandon();
         let down = ToCoordinator::Down { shard: self.shard, incarnation: Incarnation::default() };
-        self.directory.tell_coordinator(CoordinatorInput::Protocol(down));
+        if let Some(directory) = self.directory.upgrade() {
+            directory.tell_coordinator(CoordinatorInput::Protocol(down));
+        }
     }
 }

@@ -10,7 +10,7 @@ fn refused(begun: Result<Begun, StoreError>) -> CapacityLimit {
     }
 }
 
-#[actix::test]
+#[tokio::test]
 async fn each_in_flight_cap_refuses_by_its_name() {
     let limits = Limits { scope_in_flight: 1, principal_in_flight: 2, in_flight: 3, ..small() };
     let (store, _) = store(limits, 2);
@@ -27,7 +27,7 @@ async fn each_in_flight_cap_refuses_by_its_name() {
     first(Store::begin(&*store, caller(1, 2).begin(1)).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_reserved_tombstone_counts_and_is_given_back() {
     let limits = Limits { scope_tombstones: 1, ..small() };
     let (store, _) = store(limits, 1);
@@ -44,7 +44,7 @@ async fn a_reserved_tombstone_counts_and_is_given_back() {
     first(Store::begin(&*store, caller(0, 1).begin_in(1, 1, 0)).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_scope_at_its_limit_evicts_its_own_oldest_and_nobody_elses() {
     let limits = Limits { scope_entries: 2, principal_entries: 4, ..small() };
     let (store, _) = store(limits, 1);
@@ -59,7 +59,7 @@ async fn a_scope_at_its_limit_evicts_its_own_oldest_and_nobody_elses() {
     first(Store::begin(&*store, caller(0, 1).begin(1)).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_principal_at_its_limit_evicts_its_oldest_whatever_its_scope() {
     let limits = Limits { scope_entries: 2, principal_entries: 3, ..small() };
     let (store, _) = store(limits, 1);
@@ -94,7 +94,7 @@ async fn full_across_shards() -> (Arc<MemoryStore>, Vec<Begin>) {
     (store, order)
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_newcomer_of_any_shard_takes_the_place_of_the_oldest() {
     let (store, order) = full_across_shards().await;
     let mut held = Vec::new();
@@ -111,7 +111,7 @@ async fn a_newcomer_of_any_shard_takes_the_place_of_the_oldest() {
     assert_eq!((occupancy.records, occupancy.in_flight, occupancy.completed), (6, 3, 3));
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_store_full_of_tombstones_refuses_and_what_is_due_elsewhere_makes_room() {
     let limits = Limits { entries: 64, ..small() };
     let (store, clock) = store(limits, 2);
@@ -126,7 +126,7 @@ async fn a_store_full_of_tombstones_refuses_and_what_is_due_elsewhere_makes_room
     assert_eq!(store.occupancy().evictions, 0);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn what_expired_in_another_shard_is_swept_before_anything_is_evicted() {
     let limits = Limits {
         entries: 2,
@@ -148,7 +148,7 @@ async fn what_expired_in_another_shard_is_swept_before_anything_is_evicted() {
     assert_eq!(body(Store::begin(&*store, caller(1, 1).begin(1)).await), "done");
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_million_entries_can_be_configured() {
     let limits = Limits { entries: 1_000_000, ..Limits::default() };
     let (store, _) = store(limits, 2);

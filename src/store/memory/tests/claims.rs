@@ -8,7 +8,7 @@ use crate::claim::TombstoneReason;
 use crate::store::Settled;
 use crate::store::memory::shard::ShardInput;
 
-#[actix::test]
+#[tokio::test]
 async fn of_many_begins_on_one_slot_exactly_one_is_first() {
     let (store, _) = store(small(), 2);
     let begin = caller(0, 1).begin(1);
@@ -18,7 +18,7 @@ async fn of_many_begins_on_one_slot_exactly_one_is_first() {
     assert_eq!((firsts, in_flight), (1, 63));
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_slot_answers_by_its_record() {
     let (store, _) = store(small(), 2);
     let begin = caller(1, 1).begin(1);
@@ -45,7 +45,7 @@ async fn a_slot_answers_by_its_record() {
     first(Store::begin(&*store, freed).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_reply_is_gone_at_its_ttl_and_a_tombstone_at_its_own() {
     let limits = Limits { tombstone_ttl: Millis(150), ..small() };
     let (store, clock) = store(limits, 1);
@@ -64,7 +64,7 @@ async fn a_reply_is_gone_at_its_ttl_and_a_tombstone_at_its_own() {
     first(Store::begin(&*store, lost).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_dropped_ticket_is_unknown() {
     let (store, _) = store(small(), 2);
     let begin = caller(0, 1).begin(1);
@@ -74,7 +74,7 @@ async fn a_dropped_ticket_is_unknown() {
     assert_eq!((occupancy.records, occupancy.in_flight, occupancy.tombstones), (1, 0, 1));
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_settle_that_is_never_polled_is_unknown() {
     let (store, _) = store(small(), 1);
     let begin = caller(0, 1).begin(1);
@@ -83,7 +83,7 @@ async fn a_settle_that_is_never_polled_is_unknown() {
     assert!(matches!(Store::begin(&*store, begin).await, Ok(Begun::Unknown)));
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_settle_lands_although_nobody_awaits_it() {
     let (store, _) = store(small(), 1);
     let begin = caller(0, 1).begin(1);
@@ -96,7 +96,7 @@ async fn a_settle_lands_although_nobody_awaits_it() {
     assert_eq!(body(Store::begin(&*store, begin).await), "sent");
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_claim_that_nobody_received_is_released() {
     let (store, _) = store(small(), 1);
     let begin = caller(0, 1).begin(1);
@@ -111,7 +111,7 @@ async fn a_claim_that_nobody_received_is_released() {
     first(Store::begin(&*store, begin).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_claim_that_came_after_its_caller_left_is_released() {
     let (store, _) = store(small(), 1);
     for slot in 0..200 {
@@ -132,7 +132,7 @@ async fn a_claim_that_came_after_its_caller_left_is_released() {
     first(Store::begin(&*store, caller(0, 1).begin(0)).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_settle_by_an_old_ticket_is_stale() {
     let (store, _) = store(small(), 1);
     let begin = caller(0, 1).begin(1);

@@ -1,11 +1,25 @@
 //! Parts that fail, callers that give up, and the end.
 
+use std::sync::mpsc::{Sender, channel};
+
 use super::*;
 use crate::claim::CapacityLimit;
 use crate::store::Settled;
 use crate::store::memory::MAILBOX_BEGINS;
 use crate::store::memory::coordinator::CoordinatorInput;
 use crate::store::memory::shard::ShardInput;
+
+/// Lets somebody's call stand still in shard 0 until what is returned is dropped.
+fn stall(store: &Arc<MemoryStore>) -> Sender<()> {
+    let (resume, until_then) = channel();
+    let (standing, stands) = channel();
+    let directory = Arc::clone(&store.directory);
+    std::thread::spawn(move || {
+        directory.tell_shard(0, ShardInput::Stall(standing, until_then));
+    });
+    stands.recv().expect("it stands still");
+    resume
+}
 
 fn tight() -> Limits {
     Limits {
@@ -19,7 +33,7 @@ fn tight() -> Limits {
     }
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_shard_that_fails_stays_down_and_frees_nothing() {
     let (store, _) = store(tight(), 2);
     complete(&store, caller(0, 1).begin(1)).await;
@@ -51,7 +65,7 @@ async fn a_shard_that_fails_stays_down_and_frees_nothing() {
     assert!(matches!(full, Ok(Begun::Capacity(CapacityLimit::StoreEntries))), "{full:?}");
 }
 
-#[actix::test]
+#[tokio::test]
 async fn begins_behind_a_failing_shard_are_answered() {
     let (store, _) = store(small(), 2);
     store.directory.tell_shard(0, ShardInput::Crash(None));
@@ -62,7 +76,7 @@ async fn begins_behind_a_failing_shard_are_answered() {
     assert_eq!(store.occupancy().records, 0);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_waiter_on_a_shard_that_fails_is_served_by_the_next_oldest() {
     let (store, _) = store(tight(), 3);
     for (shard, slot) in [(0, 1), (1, 2), (1, 3), (2, 4)] {
@@ -78,7 +92,7 @@ async fn a_waiter_on_a_shard_that_fails_is_served_by_the_next_oldest() {
     assert_eq!(body(Store::begin(&*store, caller(2, 1).begin(4)).await), "done");
 }
 
-#[actix::test]
+#[tokio::test]
 async fn without_its_coordinator_a_store_serves_what_needs_none() {
     let (store, _) = store(tight(), 2);
     store.directory.tell_coordinator(CoordinatorInput::Crash);
@@ -93,7 +107,7 @@ async fn without_its_coordinator_a_store_serves_what_needs_none() {
     assert_eq!(store.occupancy().records, 4);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_stopped_store_answers_what_was_sent_and_refuses_the_rest() {
     let (store, _) = store(tight(), 2);
     complete(&store, caller(0, 1).begin(1)).await;
@@ -109,11 +123,10 @@ async fn a_stopped_store_answers_what_was_sent_and_refuses_the_rest() {
     assert_eq!(store.stop().await, Ok(()), "a second stop finds nothing to do");
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_begin_waits_no_longer_than_its_bound_and_leaves_nothing_behind() {
     let (store, _) = store(tight(), 1);
-    let (resume, until_then) = std::sync::mpsc::channel();
-    store.directory.tell_shard(0, ShardInput::Stall(until_then));
+    let resume = stall(&store);
     // Time flies while everybody waits.
     tokio::time::pause();
     let begin = caller(0, 1).begin(1);
@@ -126,13 +139,12 @@ async fn a_begin_waits_no_longer_than_its_bound_and_leaves_nothing_behind() {
     first(Store::begin(&*store, begin).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_full_mailbox_makes_begins_wait_and_settles_pass() {
     let (store, _) = store(tight(), 1);
     let begin = caller(0, 1).begin(1);
     let ticket = first(Store::begin(&*store, begin).await);
-    let (resume, until_then) = std::sync::mpsc::channel();
-    store.directory.tell_shard(0, ShardInput::Stall(until_then));
+    let resume = stall(&store);
 
     let over = MAILBOX_BEGINS + 10;
     let begins = futures_util::future::join_all((0..over).map(|_| Store::begin(&*store, begin)));

@@ -119,7 +119,7 @@ async fn sweep(store: &MemoryStore, living: &[u64]) {
     }
 }
 
-#[actix::test]
+#[tokio::test]
 async fn after_a_crowd_every_permit_is_given_back() {
     let (store, clock) = store(crowded(), 3);
     let seen = all_of(crowd(&store, &clock)).await;
@@ -137,7 +137,7 @@ async fn after_a_crowd_every_permit_is_given_back() {
     assert_eq!(store.stop().await, Ok(()));
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_shard_that_fails_in_a_crowd_hangs_nobody() {
     let (store, clock) = store(crowded(), 3);
     let crowd = crowd(&store, &clock);
@@ -156,7 +156,7 @@ async fn a_shard_that_fails_in_a_crowd_hangs_nobody() {
     assert_eq!(matches!(answer, Ok(Begun::First(_))), room, "{answer:?} at {lost:?}");
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_store_that_stops_in_a_crowd_answers_everybody() {
     let (store, clock) = store(crowded(), 3);
     let crowd = crowd(&store, &clock);

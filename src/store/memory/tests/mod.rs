@@ -15,19 +15,26 @@ use super::MemoryStore;
 use crate::claim::{Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId, SlotKey};
 use crate::store::{Begin, Begun, Clock, Store, StoreError, Ticket};
 
-/// A clock that stands still until it is told otherwise.
+/// A clock that stands still until it is told otherwise. It is read in the middle of a handler:
+/// now and then a reader gives way, so that others find the actor busy.
 #[derive(Debug, Default)]
-struct ManualClock(AtomicU64);
+struct ManualClock {
+    now: AtomicU64,
+    readings: AtomicU64,
+}
 
 impl ManualClock {
     fn advance(&self, by: Millis) {
-        self.0.fetch_add(by.0, Ordering::SeqCst);
+        self.now.fetch_add(by.0, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Millis {
-        Millis(self.0.load(Ordering::SeqCst))
+        if self.readings.fetch_add(1, Ordering::Relaxed).is_multiple_of(16) {
+            std::thread::yield_now();
+        }
+        Millis(self.now.load(Ordering::SeqCst))
     }
 }
 
@@ -35,7 +42,8 @@ impl Clock for ManualClock {
 fn store(limits: Limits, shards: usize) -> (Arc<MemoryStore>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     assert_eq!(limits.validate(), Ok(()));
-    (MemoryStore::start(limits, shards, Arc::clone(&clock) as Arc<dyn Clock>), clock)
+    let store = MemoryStore::start(limits, shards, Arc::clone(&clock) as Arc<dyn Clock>);
+    (store.expect("a thread"), clock)
 }
 
 fn small() -> Limits {

@@ -7,6 +7,7 @@
 //! - [`ledger`]: the lock-free global counts.
 //! - [`mailbox`]: actors that their senders run.
 //! - [`store`]: the `Store` trait, the ticket, and the memory store.
+//! - [`secret`]: references to secrets, which policy and configuration name and never hold.
 //! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, each alone.
 //! - [`gateway`]: the pipeline, one file a stage.
 //! - [`admin`] and [`cli`]: on top.
@@ -34,6 +35,8 @@ pub mod observe;
 mod patience;
 #[cfg(feature = "gateway")]
 pub mod policy;
+#[cfg(feature = "gateway")]
+pub mod secret;
 #[cfg(feature = "gateway")]
 pub mod store;
 #[cfg(feature = "gateway")]

@@ -106,6 +106,7 @@ fn gateway(upstream: &str) -> Held {
         router: Router::new(watch, Arc::new(Metrics::new()), circuit),
         sessions: Arc::new(SessionsWatch::new(None)),
         audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("an audit trail")),
+        traces: None,
         clock: Arc::new(MonotonicClock::start()),
         origins: Origins::new(Vec::new(), address),
         body: BodyLimits { bytes: 1024, idle: PATIENCE },

@@ -5,7 +5,7 @@ use actix_web::{HttpResponse, web};
 use serde_json::{Value, json};
 
 use super::reply;
-use super::state::{AdminState, Source};
+use super::state::{AdminOptions, AdminState, Source};
 use crate::claim::Limits;
 use crate::observe::metrics::CONTENT_TYPE;
 use crate::observe::{Readings, Reloads};
@@ -34,6 +34,7 @@ pub(super) async fn metrics(state: web::Data<AdminState>) -> HttpResponse {
         policy_reloads: options.policy.policy().reloads,
         sessions_reloads: options.policy.sessions().map(|s| s.reloads).unwrap_or_default(),
         audit_dropped: options.audit.dropped(),
+        traces_dropped: traces_dropped(options),
     });
     match rendered {
         Ok(text) => reply::start(StatusCode::OK).content_type(CONTENT_TYPE).body(text),
@@ -58,9 +59,14 @@ pub(super) async fn status(state: web::Data<AdminState>) -> HttpResponse {
         "sessions": options.policy.sessions().as_ref().map(source),
         "store": store(&state),
         "audit": {"dropped": options.audit.dropped()},
+        "traces": {"dropped": traces_dropped(options)},
         "servers": options.policy.servers(),
         "config": options.config,
     }))
+}
+
+fn traces_dropped(options: &AdminOptions) -> u64 {
+    options.traces.as_ref().map_or(0, |traces| traces.dropped())
 }
 
 fn source(source: &Source) -> Value {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::claim::Limits;
-use crate::observe::{Audit, Metrics, Reloads};
+use crate::observe::{Audit, Metrics, Reloads, Traces};
 use crate::store::Store;
 
 /// What the admin listener wants to know of the policy and the sessions file. Every call must be
@@ -86,6 +86,8 @@ pub struct AdminOptions {
     pub metrics: Arc<Metrics>,
     /// The audit trail, for its count of dropped lines.
     pub audit: Arc<Audit>,
+    /// The traces, for theirs; `None` where they are off.
+    pub traces: Option<Arc<Traces>>,
     /// The policy and the sessions file.
     pub policy: Arc<dyn PolicyStatus>,
     /// SHA-256 of the token that `/metrics` and `/v1/status` need; `None` means that they are open.

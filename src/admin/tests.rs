@@ -116,6 +116,7 @@ impl Fixture {
             limits: Limits::default(),
             metrics: Arc::clone(&metrics),
             audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("a thread")),
+            traces: None,
             policy: Arc::clone(&policy) as Arc<dyn PolicyStatus>,
             token_sha256: token.map(|token| Sha256::digest(token).into()),
             started: "2026-11-30T11:38:45Z".parse().expect("a timestamp"),
@@ -258,6 +259,7 @@ async fn status_says_what_an_operator_asks() {
             },
         },
         "audit": {"dropped": 0},
+        "traces": {"dropped": 0},
         "servers": [{
             "namespace": "payments",
             "name": "ledger",

@@ -10,14 +10,16 @@ use jiff::Timestamp;
 
 use crate::admin::{self, AdminOptions, AdminState, PolicyStatus, ServerStatus, Source};
 use crate::claim::Millis;
-use crate::config::{AuditTarget, Config, UpstreamConfig};
+use crate::config::{AuditTarget, Config, TracesConfig, UpstreamConfig};
 use crate::gateway::cors::Origins;
 use crate::gateway::drain::Drain;
 use crate::gateway::inspect::BodyLimits;
 use crate::gateway::router::Router;
 use crate::gateway::server::{self, ClientSettings, ListenError, Listening};
 use crate::gateway::state::Gateway;
-use crate::observe::{Audit, AuditError, Metrics, Reloads};
+use crate::observe::{
+    Audit, AuditError, AuditSink, Metrics, Reloads, TraceError, TraceSettings, Traces,
+};
 use crate::policy::{self, PolicyWatch, SessionsWatch};
 use crate::store::memory::MemoryStore;
 use crate::store::{MonotonicClock, Store};
@@ -43,6 +45,9 @@ pub enum StartError {
     /// The audit sink could not be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// The trace exporter could not be started.
+    #[error(transparent)]
+    Traces(#[from] TraceError),
     /// The system's trust store could not be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -59,6 +64,7 @@ pub struct Running {
     admin_state: Arc<AdminState>,
     store: Arc<dyn Store>,
     audit: Arc<Audit>,
+    traces: Option<Arc<Traces>>,
     drain: Duration,
 }
 
@@ -73,13 +79,12 @@ pub async fn start(
     policy: Arc<PolicyWatch>,
     sessions: Arc<SessionsWatch>,
 ) -> Result<Running, StartError> {
-    let client = ClientSettings { timeouts: timeouts(&config.upstream), trust: Trust::system()? };
+    let trust = Trust::system()?;
     let mcp = server::bind(config.listen.mcp)?;
     let admin_listener = server::bind(config.listen.admin)?;
-    let audit = Arc::new(match &config.audit {
-        AuditTarget::Stdout => Audit::open(None)?,
-        AuditTarget::File(path) => Audit::open(Some(path))?,
-    });
+    let audit = Arc::new(Audit::open(audit_sink(&config.audit, &trust))?);
+    let traces = traces(config, &trust)?;
+    let client = ClientSettings { timeouts: timeouts(&config.upstream), trust };
     let clock = Arc::new(MonotonicClock::start());
     let store: Arc<dyn Store> =
         MemoryStore::start(config.limits, config.store.shards, Arc::clone(&clock) as Arc<_>)
@@ -90,6 +95,7 @@ pub async fn start(
         router: Router::new(Arc::clone(&policy), Arc::clone(&metrics), circuit(&config.upstream)),
         sessions: Arc::clone(&sessions),
         audit: Arc::clone(&audit),
+        traces: traces.clone(),
         clock,
         origins: Origins::new(config.listen.allowed_origins.clone(), config.listen.mcp),
         body: BodyLimits { bytes: config.request_bytes, idle: config.upstream.idle_timeout },
@@ -101,6 +107,7 @@ pub async fn start(
         limits: config.limits,
         metrics,
         audit: Arc::clone(&audit),
+        traces: traces.clone(),
         policy: Arc::new(Watched {
             policy,
             sessions: config.sessions.is_some().then_some(sessions),
@@ -121,6 +128,7 @@ pub async fn start(
         admin_state,
         store,
         audit,
+        traces,
         drain: config.listen.drain,
     })
 }
@@ -145,7 +153,31 @@ fn serve_admin(
     Ok((address, handle))
 }
 
+fn audit_sink(target: &AuditTarget, trust: &Trust) -> AuditSink {
+    match target {
+        AuditTarget::Stdout => AuditSink::Stdout,
+        AuditTarget::File(path) => AuditSink::File(path.clone()),
+        AuditTarget::Post(endpoint) => AuditSink::Post(endpoint.clone(), trust.config()),
+    }
+}
+
+fn traces(config: &Config, trust: &Trust) -> Result<Option<Arc<Traces>>, TraceError> {
+    let start = |traces: &TracesConfig| {
+        Traces::start(TraceSettings {
+            endpoint: traces.endpoint.clone(),
+            sample_percent: traces.sample_percent,
+            tls: trust.config(),
+        })
+    };
+    config.traces.as_ref().map(start).transpose().map(|traces| traces.map(Arc::new))
+}
+
 impl Running {
+    /// Has the audit file opened anew, for a log rotation that has renamed it.
+    pub fn reopen_audit(&self) {
+        self.audit.reopen();
+    }
+
     /// Stops in order: new requests, running exchanges, store, audit, admin. Says whether
     /// everything had settled in time.
     pub async fn stop(self) -> bool {
@@ -157,14 +189,25 @@ impl Running {
         if let Err(error) = self.store.stop().await {
             tracing::error!(%error, "the store did not stop cleanly");
         }
-        let audit = self.audit;
-        match rt::task::spawn_blocking(move || audit.close()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the audit trail is incomplete"),
-            Err(error) => tracing::error!(%error, "the audit trail could not be closed"),
-        }
+        close(self.audit, self.traces).await;
         self.admin_server.stop(true).await;
         finished
+    }
+}
+
+/// Closes audit trail and traces, both within their own bounds and side by side.
+async fn close(audit: Arc<Audit>, traces: Option<Arc<Traces>>) {
+    let audit = rt::task::spawn_blocking(move || audit.close());
+    let traces = rt::task::spawn_blocking(move || traces.map_or(Ok(()), |traces| traces.close()));
+    match audit.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "the audit trail is incomplete"),
+        Err(error) => tracing::error!(%error, "the audit trail could not be closed"),
+    }
+    match traces.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the traces are incomplete"),
+        Err(error) => tracing::error!(%error, "the traces could not be closed"),
     }
 }
 

@@ -8,6 +8,7 @@
 mod entries;
 mod error;
 mod limits;
+mod observe;
 mod values;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use error::{ConfigError, Place};
 pub use limits::MAX_REQUEST_BYTES;
+pub use observe::{AuditTarget, TracesConfig};
 pub use values::MAX_DURATION;
 
 use crate::claim::Limits;
@@ -25,8 +27,8 @@ use entries::{Entries, Entry, MAX_CONFIG_BYTES};
 use values::or;
 
 /// Every table that a configuration may have.
-const TABLES: [&str; 8] =
-    ["listen", "policy", "sessions", "store", "limits", "upstream", "audit", "admin"];
+const TABLES: [&str; 9] =
+    ["listen", "policy", "sessions", "store", "limits", "upstream", "audit", "traces", "admin"];
 
 /// Stands for a file in messages about `serve --upstream`.
 const LOCAL: &str = "--upstream";
@@ -59,6 +61,8 @@ pub struct Config {
     pub upstream: UpstreamConfig,
     /// Where audit events go.
     pub audit: AuditTarget,
+    /// Where traces go, if anywhere.
+    pub traces: Option<TracesConfig>,
     /// What the admin listener asks for.
     pub admin_token: Option<AdminToken>,
 }
@@ -129,15 +133,6 @@ pub struct UpstreamConfig {
     pub circuit_failures: u32,
     /// How long it stays open.
     pub circuit_open: Duration,
-}
-
-/// Where audit events go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AuditTarget {
-    /// One JSON object a line on the standard output.
-    Stdout,
-    /// The same, appended to a file.
-    File(PathBuf),
 }
 
 /// The SHA-256 of the admin listener's bearer token; to be compared in constant time. Its `Debug`
@@ -288,7 +283,12 @@ impl Config {
             "audit": match &self.audit {
                 AuditTarget::Stdout => serde_json::json!("stdout"),
                 AuditTarget::File(path) => serde_json::json!(path),
+                AuditTarget::Post(endpoint) => serde_json::json!(endpoint.to_string()),
             },
+            "traces": self.traces.as_ref().map(|traces| serde_json::json!({
+                "endpoint": traces.endpoint.to_string(),
+                "sample_percent": traces.sample_percent,
+            })),
             "store": { "kind": "memory", "shards": self.store.shards },
             "limits": { "request_bytes": self.request_bytes },
             "upstream": {
@@ -319,7 +319,8 @@ impl Config {
             limits,
             request_bytes,
             upstream: upstream(entries)?,
-            audit: or(entries, "audit.sink", AuditTarget::Stdout, |entry| audit(entry, folder))?,
+            audit: observe::audit(entries, folder)?,
+            traces: observe::traces(entries, folder)?,
             admin_token,
         })
     }
@@ -444,13 +445,6 @@ fn upstream(entries: &mut Entries) -> Result<UpstreamConfig, ConfigError> {
             },
         )?,
         circuit_open,
-    })
-}
-
-fn audit(entry: &Entry, folder: &Path) -> Result<AuditTarget, ConfigError> {
-    Ok(match entry.text()? {
-        "stdout" => AuditTarget::Stdout,
-        file => AuditTarget::File(folder.join(file)),
     })
 }
 

@@ -9,7 +9,7 @@
 //! | claim | [`key`], [`claim`] |
 //! | dispatch | [`outbound`], [`dispatch`] (without a key), [`execute`] (with one) |
 //! | settle | [`settle`] |
-//! | audit | [`audit`] |
+//! | audit | [`audit`], [`trace`] |
 //! | answers | [`error`], [`reply`], [`relay`] |
 
 pub mod admit;
@@ -34,3 +34,4 @@ pub mod router;
 pub mod server;
 pub mod settle;
 pub mod state;
+pub mod trace;

@@ -26,12 +26,13 @@ use super::{authenticate, authorize, cors, dispatch, era, execute, key};
 use crate::claim::Document;
 use crate::identity::Identity;
 use crate::observe::IdempotencyOutcome;
+use crate::observe::trace::Stage;
 use crate::store::Known;
 
 /// Handles one request.
 pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>) -> HttpResponse {
     let gateway = &worker.gateway;
-    let mut audit = Auditing::begin(gateway);
+    let mut audit = Auditing::begin(gateway, request.head());
     let Some(token) = gateway.drain.enter() else {
         return refuse(audit, &Refusal::shutting_down(), None);
     };
@@ -113,6 +114,7 @@ impl Exchange<'_> {
         cross_origin: bool,
     ) -> HttpResponse {
         let limits = self.worker.gateway.body;
+        audit.stage(Stage::Inspect);
         let body = match inspect::body(&mut payload, limits).await {
             Ok(body) => body,
             Err(refusal) => return refuse(audit, &refusal, None),
@@ -167,10 +169,12 @@ impl Exchange<'_> {
         let headers: &HeaderMap = self.request.headers();
         let route: &Arc<Route> = &self.admitted.route;
         let policy = &route.policy;
+        audit.stage(Stage::Authenticate);
         let identity = authenticate::identify(policy, headers)?;
         if let Some(principal) = identity.principal() {
             audit.caller(principal);
         }
+        audit.stage(Stage::Authorize);
         let keyed = key::is_present(headers, &policy.idempotency, message);
         let sessions = self.worker.gateway.sessions.snapshot();
         let asked = authorize::Asked { headers, message, keyed };
@@ -182,6 +186,7 @@ impl Exchange<'_> {
         let key = key::read(headers, &policy.idempotency, message)?;
         match (key, message.and_then(Message::call)) {
             (Some(key), Some(call)) => {
+                audit.stage(Stage::Claim);
                 let session = decision.session.as_deref().unwrap_or_default();
                 let claim = claim::claim(policy, &identity, session, &key, call)?;
                 audit.slot(claim.begin.slot);

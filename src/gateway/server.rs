@@ -137,7 +137,7 @@ fn before_continue(gateway: &Arc<Gateway>, request: Request) -> Result<Request, 
         Ok(()) => Ok(request),
         Err(refused) => {
             let NotContinued { refusal, route } = *refused;
-            let mut audit = Auditing::begin(gateway);
+            let mut audit = Auditing::begin(gateway, request.head());
             if let Some(route) = &route {
                 audit.server(route);
             }

@@ -6,7 +6,7 @@ use super::cors::Origins;
 use super::drain::Drain;
 use super::inspect::BodyLimits;
 use super::router::Router;
-use crate::observe::Audit;
+use crate::observe::{Audit, Traces};
 use crate::policy::SessionsWatch;
 use crate::store::{Clock, Store};
 use crate::upstream::Client;
@@ -21,6 +21,8 @@ pub struct Gateway {
     pub sessions: Arc<SessionsWatch>,
     /// Where audit events go.
     pub audit: Arc<Audit>,
+    /// Where spans go; `None` where traces are off.
+    pub traces: Option<Arc<Traces>>,
     /// The clock of the circuits.
     pub clock: Arc<dyn Clock>,
     /// Which web origins may call.

@@ -15,8 +15,11 @@ use onceward::store::Occupancy;
 use crate::markdown::{code, fences, rows, section};
 
 const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
-const SOURCES: [&str; 2] =
-    [include_str!("../../src/config/mod.rs"), include_str!("../../src/config/limits.rs")];
+const SOURCES: [&str; 3] = [
+    include_str!("../../src/config/mod.rs"),
+    include_str!("../../src/config/limits.rs"),
+    include_str!("../../src/config/observe.rs"),
+];
 const ADMIN: &str = include_str!("../../src/admin/mod.rs");
 
 /// One row of a table of keys.
@@ -63,12 +66,26 @@ impl Setting {
         self.default().unwrap_or_else(|| match self.kind.as_str() {
             "path" => "\"other.yaml\"".to_owned(),
             "digest" => format!("\"{}\"", "0f".repeat(32)),
+            "URL" => "\"http://127.0.0.1:4318/v1/traces\"".to_owned(),
+            "secret" => "\"env:TOKEN\"".to_owned(),
             kind => panic!("{}: a sample of {kind}", self.key),
         })
     }
 
     fn with(&self, value: &str) -> Result<Config, ConfigError> {
-        configured(&[(&self.key, value)], &[])
+        let own = (self.key.as_str(), value);
+        configured(&[self.needed(), &[own]].concat(), &[])
+    }
+
+    /// The settings without which this one is an error.
+    fn needed(&self) -> &'static [(&'static str, &'static str)] {
+        match self.key.as_str() {
+            "audit.token" => &[("audit.sink", "\"https://audit.test/\"")],
+            "traces.token" | "traces.sample_percent" => {
+                &[("traces.endpoint", "\"https://traces.test/\"")]
+            }
+            _ => &[],
+        }
     }
 }
 
@@ -101,11 +118,12 @@ fn every_key_is_accepted_from_file_and_variable_and_no_other() {
         assert_eq!(setting.variable, variable);
         let from_file = setting.with(&value).unwrap_or_else(|error| panic!("{error}"));
         let bare = value.trim_matches(['"', '[', ']']);
-        let from_variable = configured(&[], &[(&variable, bare)]);
+        let from_variable = configured(setting.needed(), &[(&variable, bare)]);
         assert_eq!(from_variable, Ok(from_file), "{variable}");
         let local = Config::local("http://127.0.0.1:1".into(), [(variable, bare.into())]);
         // `sessions.sync` has no effect without its path.
-        let alone = table != "policy" && setting.key != "sessions.sync";
+        let alone =
+            table != "policy" && setting.key != "sessions.sync" && setting.needed().is_empty();
         assert_eq!(local.is_ok(), alone, "{} with --upstream", setting.key);
     }
     let unknown = configured(&[("listen.port", "8080")], &[]);
@@ -114,13 +132,16 @@ fn every_key_is_accepted_from_file_and_variable_and_no_other() {
 
 #[test]
 fn every_default_is_the_real_one() {
-    let untouched = configured(&[], &[]).expect("the required keys");
     for setting in settings() {
+        let untouched = configured(setting.needed(), &[]).expect("the required keys");
         match setting.default() {
             Some(value) => {
                 assert_eq!(setting.with(&value).as_ref(), Ok(&untouched), "{}", setting.key);
             }
-            None => assert!(["path", "digest"].contains(&setting.kind.as_str()), "{}", setting.key),
+            None => {
+                let kinds = ["path", "digest", "URL", "secret"];
+                assert!(kinds.contains(&setting.kind.as_str()), "{}", setting.key);
+            }
         }
     }
     let ttl = ("limits.ttl", "\"7m\"");
@@ -153,7 +174,7 @@ fn every_bound_is_the_real_one() {
             ("whole number", Ok(least), Ok(most)) => {
                 inside(&least.to_string());
                 inside(&most.to_string());
-                outside(&(least - 1).to_string());
+                outside(&least.checked_sub(1).map_or("-1".to_owned(), |below| below.to_string()));
                 outside(&(most + 1).to_string());
             }
             ("duration", ..) => {
@@ -220,6 +241,7 @@ fn exposition() -> String {
         policy_reloads: Reloads::default(),
         sessions_reloads: Reloads::default(),
         audit_dropped: 0,
+        traces_dropped: 0,
     };
     metrics.render(&readings).expect("the text")
 }

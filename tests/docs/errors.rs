@@ -8,7 +8,11 @@ use onceward::gateway::error::Refusal;
 use crate::markdown::fences;
 
 const PAGE: &str = include_str!("../../docs/ERRORS.md");
-const REFUSALS: &str = include_str!("../../src/gateway/error.rs");
+const REFUSALS: &str = concat!(
+    include_str!("../../src/gateway/error/request.rs"),
+    include_str!("../../src/gateway/error/outcome.rs"),
+    include_str!("../../src/gateway/error.rs"),
+);
 const AUTHORIZATION: &str = include_str!("../../src/policy/authorize.rs");
 const AUTHENTICATION: &str = include_str!("../../src/identity/mod.rs");
 

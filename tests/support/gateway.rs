@@ -276,9 +276,23 @@ impl Gateway {
 
     /// Asks the process to end.
     pub fn sigterm(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Tells the process that its log files were rotated.
+    pub fn sighup(&self) {
+        self.signal("-HUP");
+    }
+
+    fn signal(&self, signal: &str) {
         let id = self.child.id().expect("a running process").to_string();
-        let sent = std::process::Command::new("kill").args(["-TERM", &id]).status();
+        let sent = std::process::Command::new("kill").args([signal, &id]).status();
         assert!(sent.expect("kill").success(), "the process is gone");
+    }
+
+    /// The folder of the configuration.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.as_ref().expect("a configuration folder").path()
     }
 
     /// Waits for the end of the process and of all that it wrote.

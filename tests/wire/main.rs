@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod audit_sinks;
 mod authorization;
 mod capacity;
 mod circuit;
@@ -30,3 +31,4 @@ mod replies;
 mod shutdown;
 mod streams;
 mod tls;
+mod traces;

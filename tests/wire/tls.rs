@@ -90,3 +90,25 @@ async fn an_upstream_that_nobody_vouches_for_is_sent_nothing() {
     }
     assert_eq!(upstream.hits(), 0);
 }
+
+#[tokio::test]
+async fn an_audit_sink_over_https_must_be_vouched_for_too() {
+    let upstream = Upstream::start().await;
+    let collector = Upstream::start().await;
+    let secured = Secured::in_front_of(&collector).await;
+    let root = secured.folder.path().join("root.pem");
+    let setup = || {
+        let sink = format!("\"https://localhost:{}/audit\"", secured.address.port());
+        Setup::new(&upstream).set("audit", "sink", &sink)
+    };
+    let mut unknown = setup().start().await;
+    unknown.send(&Request::post(pay())).await;
+    unknown.sigterm();
+    unknown.wait().await;
+    assert_eq!(collector.hits(), 0);
+    let mut trusting = setup().env("SSL_CERT_FILE", &root.to_string_lossy()).start().await;
+    trusting.send(&Request::post(pay())).await;
+    trusting.sigterm();
+    trusting.wait().await;
+    assert_eq!(collector.hit(1).await.line, "POST /audit HTTP/1.1");
+}

@@ -8,6 +8,7 @@ use hyper::Uri;
 use super::warnings::warnings;
 use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
 use crate::config::{AuditTarget, Config, PolicySource, UpstreamConfig};
+use crate::observe::Endpoint;
 use crate::policy::{
     Auth, DefaultDecision, IdempotencyRules, Keys, Mode, PolicySet, ServerPolicy, SessionsFile,
     Streams,
@@ -119,6 +120,22 @@ fn sources(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     match &report.config.audit {
         AuditTarget::Stdout => writeln!(f, "  audit       standard output"),
         AuditTarget::File(path) => writeln!(f, "  audit       {}", path.display()),
+        AuditTarget::Post(endpoint) => posted(f, "audit", endpoint),
+    }?;
+    match &report.config.traces {
+        None => writeln!(f, "  traces      off"),
+        Some(traces) => {
+            posted(f, "traces", &traces.endpoint)?;
+            writeln!(f, "              sampled: {} %", traces.sample_percent)
+        }
+    }
+}
+
+/// An endpoint and the reference of its token, neither of which is a secret.
+fn posted(f: &mut fmt::Formatter<'_>, name: &str, endpoint: &Endpoint) -> fmt::Result {
+    match endpoint.token() {
+        None => writeln!(f, "  {name:<12}posted to {endpoint}, without a token"),
+        Some(token) => writeln!(f, "  {name:<12}posted to {endpoint}, with the token of {token}"),
     }
 }
 

@@ -146,3 +146,23 @@ fn the_examples_can_be_served() {
         assert!(text.contains(part), "{text}");
     }
 }
+
+#[test]
+fn sinks_and_collectors_are_shown_by_reference_and_warned_about() {
+    let tables = "[audit]\nsink = \"http://logs.example/in?key=s3cr3t\"\n\
+                  token = \"file:no-such-token\"\n\
+                  [traces]\nendpoint = \"https://traces.example\"\nsample_percent = 5\n";
+    let report = Files::new(&format!("{CONFIG}{tables}"), POLICY).check().expect("good");
+    let text = report.to_string();
+    for part in [
+        "posted to http://logs.example/in?…, with the token of file:",
+        "posted to https://traces.example/v1/traces, without a token",
+        "sampled: 5 %",
+        "warning: `audit.sink` speaks plain HTTP to another machine",
+        "warning: `audit.sink` has a token that cannot be read here: file:",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(report.warnings.len(), 2, "{:?}", report.warnings);
+    assert!(!text.contains("s3cr3t"), "{text}");
+}

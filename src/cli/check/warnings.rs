@@ -1,7 +1,8 @@
 //! What can be served, but hardly as it is meant.
 
-use crate::config::Config;
+use crate::config::{AuditTarget, Config};
 use crate::policy::{Auth, DefaultDecision, Keys, Mode, PolicySet, ServerPolicy, SessionsFile};
+use crate::secret::SecretRef;
 
 /// The most tools that one warning names.
 const MAX_NAMED: usize = 5;
@@ -30,11 +31,33 @@ fn of_process(config: &Config, sessions: Option<&SessionsFile>) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(of_endpoints(config));
     if let (Some(source), None) = (&config.sessions, sessions) {
         warnings.push(format!(
             "{} does not exist yet: until it does, only the policy's own sessions count",
             source.path.display()
         ));
+    }
+    warnings
+}
+
+fn of_endpoints(config: &Config) -> Vec<String> {
+    let audit = match &config.audit {
+        AuditTarget::Post(endpoint) => Some(("audit.sink", endpoint)),
+        AuditTarget::Stdout | AuditTarget::File(_) => None,
+    };
+    let traces = config.traces.as_ref().map(|traces| ("traces.endpoint", &traces.endpoint));
+    let mut warnings = Vec::new();
+    for (key, endpoint) in audit.into_iter().chain(traces) {
+        if endpoint.is_exposed() {
+            warnings.push(format!(
+                "`{key}` speaks plain HTTP to another machine: use https, or what is sent can be \
+                 read on the way"
+            ));
+        }
+        if let Some(Err(error)) = endpoint.token().map(SecretRef::read) {
+            warnings.push(format!("`{key}` has a token that cannot be read here: {error}"));
+        }
     }
     warnings
 }

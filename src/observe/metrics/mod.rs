@@ -63,6 +63,8 @@ pub struct Readings<'a> {
     pub sessions_reloads: Reloads,
     /// Audit lines that were not written.
     pub audit_dropped: u64,
+    /// Spans that were not sent; zero where traces are off.
+    pub traces_dropped: u64,
 }
 
 /// How often a watched file that had changed was loaded.
@@ -244,7 +246,7 @@ fn store_families(occupancy: &Occupancy, limits: &Limits) -> [MetricFamily; 3] {
     ]
 }
 
-fn process_families(readings: &Readings<'_>) -> [MetricFamily; 4] {
+fn process_families(readings: &Readings<'_>) -> [MetricFamily; 5] {
     let reloads = |reloads: Reloads| {
         [("success", reloads.succeeded), ("failure", reloads.failed)]
             .map(|(result, count)| Sample::count(&[("result", result)], count))
@@ -264,6 +266,11 @@ fn process_families(readings: &Readings<'_>) -> [MetricFamily; 4] {
             "onceward_audit_dropped_total",
             "Audit lines that were not written: the queue was full or the sink failed.",
             [Sample::count(&[], readings.audit_dropped)],
+        ),
+        exposition::counter(
+            "onceward_traces_dropped_total",
+            "Spans that were not sent: the queue was full or the collector failed.",
+            [Sample::count(&[], readings.traces_dropped)],
         ),
         exposition::gauge(
             "onceward_build_info",

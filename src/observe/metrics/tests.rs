@@ -16,6 +16,7 @@ fn scrape_with(metrics: &Metrics, occupancy: &Occupancy) -> String {
         policy_reloads: Reloads { succeeded: 3, failed: 1 },
         sessions_reloads: Reloads { succeeded: 7, failed: 2 },
         audit_dropped: 5,
+        traces_dropped: 6,
     };
     metrics.render(&readings).expect("a text")
 }
@@ -206,5 +207,5 @@ fn every_family_is_named_and_explained_as_promtool_asks() {
         assert!(!reserved.iter().any(|ending| name.ends_with(ending)), "{name}");
         assert!(name.chars().all(|c| matches!(c, 'a'..='z' | '_')), "{name}");
     }
-    assert_eq!(families, 11);
+    assert_eq!(families, 12);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use onceward::claim::{Fence, Millis, Reply, SlotKey, TombstoneReason};
 use onceward::gateway::cors::Origins;
 use onceward::gateway::drain::Drain;
+use onceward::gateway::hosts::Hosts;
 use onceward::gateway::inspect::BodyLimits;
 use onceward::gateway::router::Router;
 use onceward::gateway::server::{self, ClientSettings, Listening};
@@ -107,6 +108,7 @@ fn gateway(upstream: &str) -> Held {
         sessions: Arc::new(SessionsWatch::new(None)),
         audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("an audit trail")),
         clock: Arc::new(MonotonicClock::start()),
+        hosts: Hosts::new(vec![], address),
         origins: Origins::new(Vec::new(), address),
         body: BodyLimits { bytes: 1024, idle: PATIENCE },
         reply_bytes: 1024,
@@ -143,7 +145,7 @@ async fn call(reply: String, settles: &str, end: &str) -> (String, String) {
     let body =
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":{}}}"#;
     let request = format!(
-        "POST /mcp HTTP/1.1\r\nHost: gateway.test\r\nContent-Type: application/json\r\n\
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Idempotency-Key: K1\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::claim::Limits;
+use crate::gateway::hosts::Hosts;
 use crate::observe::{Audit, Metrics, Reloads};
 use crate::store::Store;
 
@@ -88,6 +89,8 @@ pub struct AdminOptions {
     pub audit: Arc<Audit>,
     /// The policy and the sessions file.
     pub policy: Arc<dyn PolicyStatus>,
+    /// Under which names the listener answers.
+    pub hosts: Hosts,
     /// SHA-256 of the token that `/metrics` and `/v1/status` need; `None` means that they are open.
     pub token_sha256: Option<[u8; 32]>,
     /// When the process started.

@@ -13,6 +13,7 @@ use crate::claim::Millis;
 use crate::config::{AuditTarget, Config, UpstreamConfig};
 use crate::gateway::cors::Origins;
 use crate::gateway::drain::Drain;
+use crate::gateway::hosts::Hosts;
 use crate::gateway::inspect::BodyLimits;
 use crate::gateway::router::Router;
 use crate::gateway::server::{self, ClientSettings, ListenError, Listening};
@@ -87,6 +88,7 @@ pub async fn start(
         sessions: Arc::clone(&sessions),
         audit: Arc::clone(&audit),
         clock,
+        hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.mcp),
         origins: Origins::new(config.listen.allowed_origins.clone(), config.listen.mcp),
         body: BodyLimits { bytes: config.request_bytes, idle: config.upstream.idle_timeout },
         reply_bytes: config.limits.reply_bytes,
@@ -102,6 +104,7 @@ pub async fn start(
             sessions: config.sessions.is_some().then_some(sessions),
             gateway: Arc::clone(&gateway),
         }),
+        hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.admin),
         token_sha256: config.admin_token.map(|token| *token.sha256()),
         started: Timestamp::now(),
         config: config.summary(),

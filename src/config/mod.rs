@@ -10,7 +10,7 @@ mod error;
 mod limits;
 mod values;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,6 +72,9 @@ pub struct Listen {
     pub admin: SocketAddr,
     /// The origins, such as `https://app.example.com`, whose pages may call the MCP listener.
     pub allowed_origins: Vec<String>,
+    /// The names, besides those of the machine itself, under which a loopback listener may be
+    /// asked.
+    pub allowed_hosts: Vec<String>,
     /// Worker threads of the MCP listener, 1 to [`MAX_THREADS`].
     pub workers: usize,
     /// Clients of the MCP listener at one time, 1 to [`MAX_CONNECTIONS`]: each may make the gateway
@@ -178,6 +181,7 @@ impl Default for Listen {
             mcp: loopback(8080),
             admin: loopback(8081),
             allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
             workers: threads(),
             max_connections: 4096,
             drain: Duration::from_secs(30),
@@ -272,6 +276,7 @@ impl Config {
                 "mcp": self.listen.mcp.to_string(),
                 "admin": self.listen.admin.to_string(),
                 "allowed_origins": self.listen.allowed_origins,
+                "allowed_hosts": self.listen.allowed_hosts,
                 "workers": self.listen.workers,
                 "max_connections": self.listen.max_connections,
                 "drain_s": seconds(self.listen.drain),
@@ -339,10 +344,12 @@ fn listen(entries: &mut Entries, admin_token: bool) -> Result<Listen, ConfigErro
         ));
     }
     let default = Listen::default();
+    let hosts = entries.take("listen.allowed_hosts");
     let listen = Listen {
         mcp: or(entries, "listen.mcp", default.mcp, Entry::address)?,
         admin: or(entries, "listen.admin", default.admin, |entry| admin(entry, admin_token))?,
         allowed_origins: or(entries, "listen.allowed_origins", Vec::new(), origins)?,
+        allowed_hosts: hosts.as_ref().map_or(Ok(Vec::new()), allowed_hosts)?,
         workers: or(entries, "listen.workers", default.workers, |entry| {
             entry.size(1, MAX_THREADS)
         })?,
@@ -351,6 +358,10 @@ fn listen(entries: &mut Entries, admin_token: bool) -> Result<Listen, ConfigErro
         })?,
         drain: or(entries, "listen.drain", default.drain, Entry::duration)?,
     };
+    let loopback = listen.mcp.ip().is_loopback() || listen.admin.ip().is_loopback();
+    if let Some(entry) = hosts.filter(|_| !loopback && !listen.allowed_hosts.is_empty()) {
+        return Err(entry.wrong("has no effect unless a listener is loopback: leave it out"));
+    }
     // Port 0 is another free port each time.
     if listen.mcp == listen.admin && listen.mcp.port() != 0 {
         return Err(ConfigError::Value {
@@ -382,6 +393,22 @@ fn origins(entry: &Entry) -> Result<Vec<String>, ConfigError> {
         return Ok(origins);
     }
     Err(entry.wrong("must list origins such as \"https://app.example.com\", without a path"))
+}
+
+/// Names as they stand in a `Host` header, without the port.
+fn allowed_hosts(entry: &Entry) -> Result<Vec<String>, ConfigError> {
+    let names = entry.list()?;
+    let is_name = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    let is_host = |text: &String| {
+        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        bare.map_or_else(|| is_name(text), |address| address.parse::<Ipv6Addr>().is_ok())
+    };
+    if names.iter().all(is_host) {
+        return Ok(names);
+    }
+    Err(entry.wrong("must list host names such as \"mcp.example.com\", without a port"))
 }
 
 fn policy(entries: &mut Entries, folder: &Path) -> Result<PolicySource, ConfigError> {

@@ -150,6 +150,9 @@ const REFUSED: &[(&str, &[&str])] = &[
         &["line 4", "not supported by this build"],
     ),
     ("[listen.tls]\ncert = \"c\"\n", &["line 3", "`listen.tls`", "not supported by this build"]),
+    ("[listen]\nallowed_hosts = [\"a:80\"]\n", &["`listen.allowed_hosts`", "without a port"]),
+    ("[listen]\nallowed_hosts = [\"http://a\"]\n", &["`listen.allowed_hosts`"]),
+    ("[listen]\nallowed_hosts = [\"*\"]\n", &["`listen.allowed_hosts`"]),
     ("[store]\nkind = \"disk\"\n", &["`store.kind`", "\"memory\""]),
     // Types and bounds.
     ("[listen]\nmcp = 8080\n", &["line 4", "`listen.mcp`", "text"]),
@@ -305,6 +308,19 @@ fn a_file_is_read_with_its_folder_for_relative_paths() {
     assert!(missing.to_string().contains("none.toml: cannot be read"), "{missing}");
     std::fs::write(&file, "#".repeat(1024 * 1024 + 1)).expect("written");
     assert!(Config::load(&file, []).expect_err("too large").to_string().contains("1048576"));
+}
+
+#[test]
+fn names_are_for_loopback_listeners() {
+    let names = "allowed_hosts = [\"mcp.example.com\", \"10.0.0.1\", \"[fd00::1]\"]\n";
+    let config = parse(&format!("[listen]\n{names}")).expect("valid");
+    assert_eq!(config.listen.allowed_hosts, ["mcp.example.com", "10.0.0.1", "[fd00::1]"]);
+    let token = format!("[admin]\ntoken_sha256 = \"{}\"\n", "ab".repeat(32));
+    let public = "[listen]\nmcp = \"0.0.0.0:80\"\nadmin = \"0.0.0.0:81\"\n";
+    let refused = parse(&format!("{token}{public}{names}")).expect_err("no effect").to_string();
+    assert!(refused.contains("`listen.allowed_hosts` has no effect"), "{refused}");
+    let one = "[listen]\nmcp = \"0.0.0.0:80\"\n";
+    assert!(parse(&format!("{one}{names}")).is_ok());
 }
 
 #[test]

@@ -28,8 +28,11 @@ pub struct Admitted {
 ///
 /// # Errors
 ///
-/// 403 for one that may not call.
+/// 403 for one that may not call, and for a request that means another host.
 pub fn origin(gateway: &Gateway, head: &RequestHead) -> Result<Option<HeaderValue>, Refusal> {
+    if !gateway.hosts.admit(head.headers()) {
+        return Err(Refusal::host_not_allowed());
+    }
     gateway.origins.check(head.headers())
 }
 

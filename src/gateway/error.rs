@@ -194,6 +194,18 @@ impl Refusal {
         )
     }
 
+    /// The request's `Host` is not a name of this gateway.
+    pub fn host_not_allowed() -> Self {
+        Self::new(
+            403,
+            "host_not_allowed",
+            Advice::FixRequest,
+            "This listener answers under names of its own machine only; add the name to \
+             `listen.allowed_hosts` if it should answer under this one.",
+        )
+        .close()
+    }
+
     /// No valid policy has been loaded yet.
     pub fn policy_unavailable() -> Self {
         Self::new(

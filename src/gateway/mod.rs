@@ -2,7 +2,7 @@
 //!
 //! | stage | file |
 //! |---|---|
-//! | before the body is read | [`admit`], [`cors`] |
+//! | before the body is read | [`admit`], [`hosts`], [`cors`] |
 //! | inspect | [`inspect`], [`message`], [`era`] |
 //! | policy | [`router`] |
 //! | authenticate, authorize | [`authenticate`], [`authorize`] |
@@ -23,6 +23,7 @@ pub mod drain;
 pub mod era;
 pub mod error;
 pub mod execute;
+pub mod hosts;
 pub mod inspect;
 pub mod key;
 pub mod message;

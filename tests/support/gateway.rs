@@ -231,7 +231,7 @@ impl Gateway {
     /// The same of a gateway that may have ended.
     pub async fn try_admin(&self, path: &str) -> Option<Response> {
         let mut connection = Conn::try_open(self.admin).await.ok()?;
-        let head = format!("GET {path} HTTP/1.1\r\nHost: admin.test\r\n\r\n");
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         connection.send(head).await;
         connection.response().await.ok()
     }

@@ -16,6 +16,7 @@ mod errors;
 mod fingerprint_call;
 mod framing;
 mod headers;
+mod hosts;
 mod ids;
 mod isolation;
 mod json;

@@ -54,7 +54,8 @@ fn listeners(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
     writeln!(f, "  mcp         {} (workers: {}, drain: {drain})", listen.mcp, listen.workers)?;
     writeln!(f, "  admin       {}, {token}", listen.admin)?;
     let origins = listen.allowed_origins.join(", ");
-    writeln!(f, "  origins     {}", or_none(&origins))
+    writeln!(f, "  origins     {}", or_none(&origins))?;
+    writeln!(f, "  hosts       {}", or_none(&listen.allowed_hosts.join(", ")))
 }
 
 fn limits(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {

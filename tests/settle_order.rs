@@ -9,6 +9,7 @@ use std::time::Duration;
 use onceward::claim::{Fence, Millis, Reply, SlotKey, TombstoneReason};
 use onceward::gateway::cors::Origins;
 use onceward::gateway::drain::Drain;
+use onceward::gateway::holders::Holders;
 use onceward::gateway::hosts::Hosts;
 use onceward::gateway::inspect::BodyLimits;
 use onceward::gateway::router::Router;
@@ -96,7 +97,7 @@ struct Held {
 fn gateway(upstream: &str) -> Held {
     let (came_sender, came) = mpsc::unbounded_channel();
     let (door, held) = watch::channel(false);
-    let context = LoadContext { loopback: true };
+    let context = LoadContext { loopback: true, client_ca: true };
     let policy = PolicySet::local(upstream, context).expect("a policy");
     let circuit = CircuitSettings { failures: 5, open_for: Millis(1000), max_in_flight: 8 };
     let listener = server::bind(([127, 0, 0, 1], 0).into()).expect("an address");
@@ -108,6 +109,7 @@ fn gateway(upstream: &str) -> Held {
         sessions: Arc::new(SessionsWatch::new(None)),
         audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("an audit trail")),
         clock: Arc::new(MonotonicClock::start()),
+        holders: Holders::new(),
         hosts: Hosts::new(vec![], address),
         origins: Origins::new(Vec::new(), address),
         body: BodyLimits { bytes: 1024, idle: PATIENCE },

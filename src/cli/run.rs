@@ -13,6 +13,7 @@ use crate::claim::Millis;
 use crate::config::{AuditTarget, Config, UpstreamConfig};
 use crate::gateway::cors::Origins;
 use crate::gateway::drain::Drain;
+use crate::gateway::holders::Holders;
 use crate::gateway::hosts::Hosts;
 use crate::gateway::inspect::BodyLimits;
 use crate::gateway::router::Router;
@@ -88,6 +89,7 @@ pub async fn start(
         sessions: Arc::clone(&sessions),
         audit: Arc::clone(&audit),
         clock,
+        holders: Holders::new(),
         hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.mcp),
         origins: Origins::new(config.listen.allowed_origins.clone(), config.listen.mcp),
         body: BodyLimits { bytes: config.request_bytes, idle: config.upstream.idle_timeout },

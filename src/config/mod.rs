@@ -265,7 +265,7 @@ impl Config {
 
     /// What the policy must know of this process.
     pub fn load_context(&self) -> LoadContext {
-        LoadContext { loopback: self.listen.mcp.ip().is_loopback() }
+        LoadContext { loopback: self.listen.mcp.ip().is_loopback(), client_ca: false }
     }
 
     /// What `/v1/status` shows beside the store's caps: everything but secrets.

@@ -6,7 +6,7 @@
 //! | inspect | [`inspect`], [`message`], [`era`] |
 //! | policy | [`router`] |
 //! | authenticate, authorize | [`authenticate`], [`authorize`] |
-//! | claim | [`key`], [`claim`] |
+//! | claim | [`key`], [`claim`], [`holders`] |
 //! | dispatch | [`outbound`], [`dispatch`] (without a key), [`execute`] (with one) |
 //! | settle | [`settle`] |
 //! | audit | [`audit`] |
@@ -23,6 +23,7 @@ pub mod drain;
 pub mod era;
 pub mod error;
 pub mod execute;
+pub mod holders;
 pub mod hosts;
 pub mod inspect;
 pub mod key;

@@ -18,6 +18,7 @@ use super::admit::{self, NotContinued};
 use super::audit::Auditing;
 use super::state::{Gateway, Worker};
 use super::{cors, pipeline};
+use crate::identity::Peer;
 use crate::upstream::{Client, Timeouts, Trust};
 
 /// How long an idle kept-alive connection of a client stays open.
@@ -133,7 +134,7 @@ pub fn listen(
 }
 
 fn before_continue(gateway: &Arc<Gateway>, request: Request) -> Result<Request, Response<BoxBody>> {
-    match admit::before_continue(gateway, request.head()) {
+    match admit::before_continue(gateway, request.head(), request.conn_data::<Peer>()) {
         Ok(()) => Ok(request),
         Err(refused) => {
             let NotContinued { refusal, route } = *refused;

@@ -9,8 +9,8 @@ use super::warnings::warnings;
 use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
 use crate::config::{AuditTarget, Config, PolicySource, UpstreamConfig};
 use crate::policy::{
-    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, PolicySet, ServerPolicy, SessionsFile,
-    Streams,
+    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, PolicySet, ServerPolicy,
+    SessionsFile, Streams,
 };
 
 /// What would run.
@@ -130,6 +130,7 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     writeln!(f, "  route       {} to {}", server.path, address(&server.upstream))?;
     match &server.auth {
         Auth::ApiKey(keys) => writeln!(f, "  auth        api_key (keys: {})", keys.len())?,
+        Auth::Mtls(rules) => mtls(f, rules)?,
         other => writeln!(f, "  auth        {}", other.mode())?,
     }
     let (mode, default) = (mode(server.mode), default_decision(server.default_decision));
@@ -144,6 +145,14 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
         server.session_count()
     )?;
     idempotency(f, &server.idempotency)
+}
+
+fn mtls(f: &mut fmt::Formatter<'_>, rules: &MtlsRules) -> fmt::Result {
+    writeln!(f, "  auth        mtls (trust domain: {})", rules.trust_domain)?;
+    match &rules.ingress {
+        None => writeln!(f, "  ingress     none"),
+        Some(id) => writeln!(f, "  ingress     {id}, in {}", rules.header),
+    }
 }
 
 fn idempotency(f: &mut fmt::Formatter<'_>, rules: &IdempotencyRules) -> fmt::Result {

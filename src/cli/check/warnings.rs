@@ -77,7 +77,9 @@ fn of_grants(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
     if server.grants.nobodys() > 0 {
         warn("a grant without `human_id`, `agent_id` and `team_id` names nobody");
     }
-    if server.session.required && server.session_count() == 0 && !sessions_file {
+    if matches!(server.auth, Auth::Mtls(_)) && server.session_count() == 0 && !sessions_file {
+        warn("mode `mtls` knows its callers by their sessions, but there is none: all are refused");
+    } else if server.session.required && server.session_count() == 0 && !sessions_file {
         warn("a session is required, but there is none, so every tools/call is refused");
     }
     let mut unknown: Vec<&str> = server

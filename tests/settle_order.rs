@@ -118,7 +118,8 @@ fn gateway(upstream: &str) -> Held {
     };
     let timeouts = Timeouts { connect: PATIENCE, response: PATIENCE, idle: PATIENCE };
     let client = ClientSettings { timeouts, trust: Trust::system().expect("a trust store") };
-    let gateway = server::listen(listener, 1, 16, Arc::new(gateway), client).expect("it listens");
+    let gateway =
+        server::listen(listener, 1, 16, Arc::new(gateway), client, None).expect("it listens");
     Held { gateway, came, door }
 }
 

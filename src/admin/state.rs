@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::claim::Limits;
 use crate::gateway::hosts::Hosts;
-use crate::observe::{Audit, Metrics, Reloads};
+use crate::observe::{Audit, HandshakeFailures, Metrics, Reloads};
 use crate::store::Store;
 
 /// What the admin listener wants to know of the policy and the sessions file. Every call must be
@@ -19,6 +19,13 @@ pub trait PolicyStatus: Send + Sync {
 
     /// The sessions file; `None` where none is configured.
     fn sessions(&self) -> Option<Source>;
+
+    /// The listener's certificates, their revision the fingerprint of the one that is shown to
+    /// clients; `None` where the listener speaks plain HTTP.
+    fn certificates(&self) -> Option<Source>;
+
+    /// Connections of the MCP listener that did not begin; zero without TLS.
+    fn handshake_failures(&self) -> HandshakeFailures;
 
     /// The servers of the present policy.
     fn servers(&self) -> Vec<ServerStatus>;

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::*;
 use crate::claim::{Limits, Reply, TombstoneReason};
 use crate::gateway::hosts::Hosts;
-use crate::observe::{Audit, IdempotencyOutcome, Metrics, Reloads};
+use crate::observe::{Audit, HandshakeFailures, IdempotencyOutcome, Metrics, Reloads};
 use crate::store::{Begin, Begun, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket};
 
 const TOKEN: &str = "correct horse";
@@ -78,6 +78,14 @@ impl PolicyStatus for FakePolicy {
 
     fn sessions(&self) -> Option<Source> {
         None
+    }
+
+    fn certificates(&self) -> Option<Source> {
+        None
+    }
+
+    fn handshake_failures(&self) -> HandshakeFailures {
+        HandshakeFailures::default()
     }
 
     fn servers(&self) -> Vec<ServerStatus> {
@@ -238,6 +246,7 @@ async fn status_says_what_an_operator_asks() {
             "reloads": {"success": 2, "failure": 1},
         },
         "sessions": null,
+        "certificates": null,
         "store": {
             "kind": "fake",
             "error": null,

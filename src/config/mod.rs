@@ -8,6 +8,7 @@
 mod entries;
 mod error;
 mod limits;
+mod tls;
 mod values;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use error::{ConfigError, Place};
 pub use limits::MAX_REQUEST_BYTES;
+pub use tls::{MAX_HANDSHAKES, TlsConfig};
 pub use values::MAX_DURATION;
 
 use crate::claim::Limits;
@@ -25,8 +27,8 @@ use entries::{Entries, Entry, MAX_CONFIG_BYTES};
 use values::or;
 
 /// Every table that a configuration may have.
-const TABLES: [&str; 8] =
-    ["listen", "policy", "sessions", "store", "limits", "upstream", "audit", "admin"];
+const TABLES: [&str; 9] =
+    ["listen", "listen.tls", "policy", "sessions", "store", "limits", "upstream", "audit", "admin"];
 
 /// Stands for a file in messages about `serve --upstream`.
 const LOCAL: &str = "--upstream";
@@ -82,6 +84,8 @@ pub struct Listen {
     pub max_connections: usize,
     /// How long running calls may go on after SIGTERM.
     pub drain: Duration,
+    /// TLS of the MCP listener; `None` where it speaks plain HTTP.
+    pub tls: Option<TlsConfig>,
 }
 
 /// Where the policy comes from.
@@ -185,6 +189,7 @@ impl Default for Listen {
             workers: threads(),
             max_connections: 4096,
             drain: Duration::from_secs(30),
+            tls: None,
         }
     }
 }
@@ -265,7 +270,10 @@ impl Config {
 
     /// What the policy must know of this process.
     pub fn load_context(&self) -> LoadContext {
-        LoadContext { loopback: self.listen.mcp.ip().is_loopback(), client_ca: false }
+        LoadContext {
+            loopback: self.listen.mcp.ip().is_loopback(),
+            client_ca: self.listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
+        }
     }
 
     /// What `/v1/status` shows beside the store's caps: everything but secrets.
@@ -280,6 +288,7 @@ impl Config {
                 "workers": self.listen.workers,
                 "max_connections": self.listen.max_connections,
                 "drain_s": seconds(self.listen.drain),
+                "tls": self.listen.tls.as_ref().map(TlsConfig::summary),
             },
             "policy": match &self.policy {
                 PolicySource::Watched { path, reload } => serde_json::json!({
@@ -317,7 +326,7 @@ impl Config {
             entries.take("admin.token_sha256").map(|e| admin_token(&e)).transpose()?;
         let (limits, request_bytes) = limits::take(entries)?;
         Ok(Self {
-            listen: listen(entries, admin_token.is_some())?,
+            listen: listen(entries, folder, admin_token.is_some())?,
             policy,
             sessions: sessions(entries, folder)?,
             store: store(entries)?,
@@ -336,13 +345,7 @@ fn admin_token(entry: &Entry) -> Result<AdminToken, ConfigError> {
     })
 }
 
-fn listen(entries: &mut Entries, admin_token: bool) -> Result<Listen, ConfigError> {
-    if let Some(entry) = entries.take("listen.tls") {
-        return Err(entry.wrong(
-            "is not supported by this build: end TLS in front of this listener, and keep it on \
-             loopback or a private network",
-        ));
-    }
+fn listen(entries: &mut Entries, folder: &Path, admin_token: bool) -> Result<Listen, ConfigError> {
     let default = Listen::default();
     let hosts = entries.take("listen.allowed_hosts");
     let listen = Listen {
@@ -357,6 +360,7 @@ fn listen(entries: &mut Entries, admin_token: bool) -> Result<Listen, ConfigErro
             entry.size(1, MAX_CONNECTIONS)
         })?,
         drain: or(entries, "listen.drain", default.drain, Entry::duration)?,
+        tls: tls::take(entries, folder)?,
     };
     let loopback = listen.mcp.ip().is_loopback() || listen.admin.ip().is_loopback();
     if let Some(entry) = hosts.filter(|_| !loopback && !listen.allowed_hosts.is_empty()) {

@@ -129,7 +129,8 @@ impl Refusal {
         response.body(self.body(id))
     }
 
-    fn body(&self, id: Option<&str>) -> String {
+    /// The body of [`Refusal::response`].
+    pub fn body(&self, id: Option<&str>) -> String {
         let error = ErrorObject {
             code: self.code,
             message: &self.message,
@@ -202,6 +203,17 @@ impl Refusal {
             Advice::FixRequest,
             "This listener answers under names of its own machine only; add the name to \
              `listen.allowed_hosts` if it should answer under this one.",
+        )
+        .close()
+    }
+
+    /// Plain HTTP, where TLS is spoken.
+    pub fn tls_required() -> Self {
+        Self::new(
+            400,
+            "tls_required",
+            Advice::FixRequest,
+            "This listener speaks TLS and nothing was read; use https in the URL.",
         )
         .close()
     }

@@ -36,3 +36,4 @@ pub mod router;
 pub mod server;
 pub mod settle;
 pub mod state;
+pub mod tls;

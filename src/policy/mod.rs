@@ -29,6 +29,7 @@ pub use build::MAX_NAME;
 pub use error::{Place, PolicyError, PolicyErrors};
 pub use grant::{Grant, Grants, Subjects, ToolRule};
 pub use mtls::MtlsRules;
+pub(crate) use reload::{Digest, SETTLE, Tracker, every_so_often, settled};
 pub use reload::{Polled, Reloads};
 pub use server::{IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool};
 pub use session::{Binding, MAX_SESSIONS, MAX_SESSIONS_BYTES, SessionsFile};

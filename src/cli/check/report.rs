@@ -8,6 +8,7 @@ use hyper::Uri;
 use super::warnings::warnings;
 use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
 use crate::config::{AuditTarget, Config, PolicySource, UpstreamConfig};
+use crate::gateway::tls::Material;
 use crate::policy::{
     Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, PolicySet, ServerPolicy,
     SessionsFile, Streams,
@@ -19,20 +20,29 @@ pub struct Report {
     config: Config,
     policy: PolicySet,
     sessions: Option<SessionsFile>,
+    /// The fingerprint of the certificate that clients are shown.
+    certificate: Option<String>,
     /// What works, but hardly as it is meant.
     pub(super) warnings: Vec<String>,
 }
 
 impl Report {
-    pub(super) fn new(config: Config, policy: PolicySet, sessions: Option<SessionsFile>) -> Self {
+    pub(super) fn new(
+        config: Config,
+        policy: PolicySet,
+        sessions: Option<SessionsFile>,
+        tls: Option<Material>,
+    ) -> Self {
         let warnings = warnings(&config, &policy, sessions.as_ref());
-        Self { config, policy, sessions, warnings }
+        let certificate = tls.map(|material| material.fingerprint);
+        Self { config, policy, sessions, certificate, warnings }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         listeners(f, &self.config)?;
+        tls(f, self)?;
         limits(f, &self.config)?;
         upstream(f, &self.config.upstream)?;
         sources(f, self)?;
@@ -56,6 +66,19 @@ fn listeners(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
     let origins = listen.allowed_origins.join(", ");
     writeln!(f, "  origins     {}", or_none(&origins))?;
     writeln!(f, "  hosts       {}", or_none(&listen.allowed_hosts.join(", ")))
+}
+
+fn tls(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    let Some(tls) = &report.config.listen.tls else { return writeln!(f, "  tls         none") };
+    let (cert, key) = (tls.cert.display(), tls.key.display());
+    writeln!(f, "  tls         {cert} with {key}, read every {}", length(tls.reload))?;
+    writeln!(f, "  certificate {}", report.certificate.as_deref().unwrap_or_default())?;
+    let limit = length(tls.handshake_timeout);
+    writeln!(f, "  handshakes  {} at a time, {limit} each", tls.max_handshakes)?;
+    match &tls.client_ca {
+        None => writeln!(f, "  clients     without certificates"),
+        Some(file) => writeln!(f, "  clients     certificates of {}", file.display()),
+    }
 }
 
 fn limits(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {

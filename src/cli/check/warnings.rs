@@ -22,8 +22,11 @@ pub(super) fn warnings(
 
 fn of_process(config: &Config, sessions: Option<&SessionsFile>) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (name, address) in [("mcp", config.listen.mcp), ("admin", config.listen.admin)] {
-        if !address.ip().is_loopback() {
+    let secured = config.listen.tls.is_some();
+    for (name, address, tls) in
+        [("mcp", config.listen.mcp, secured), ("admin", config.listen.admin, false)]
+    {
+        if !address.ip().is_loopback() && !tls {
             warnings.push(format!(
                 "`[listen] {name}` is not loopback and speaks plain HTTP: end TLS in front of it, \
                  or credentials can be read on the way"

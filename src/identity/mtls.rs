@@ -35,6 +35,11 @@ impl Peer {
         let not_after = Timestamp::from_second(end).unwrap_or(beyond);
         Self { id: only_id(&certificate), not_after }
     }
+
+    /// The last second in which the certificate is valid.
+    pub fn not_after(&self) -> Timestamp {
+        self.not_after
+    }
 }
 
 /// Exactly one URI among the alternative names, which is a SPIFFE id (X509-SVID, section 2).

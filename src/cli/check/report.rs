@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use hyper::Uri;
+use jiff::Timestamp;
 
 use super::warnings::warnings;
 use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
@@ -20,8 +21,8 @@ pub struct Report {
     config: Config,
     policy: PolicySet,
     sessions: Option<SessionsFile>,
-    /// The fingerprint of the certificate that clients are shown.
-    certificate: Option<String>,
+    /// The fingerprint of the certificate that clients are shown, and its end.
+    certificate: Option<(String, Timestamp)>,
     /// What works, but hardly as it is meant.
     pub(super) warnings: Vec<String>,
 }
@@ -33,8 +34,9 @@ impl Report {
         sessions: Option<SessionsFile>,
         tls: Option<Material>,
     ) -> Self {
-        let warnings = warnings(&config, &policy, sessions.as_ref());
-        let certificate = tls.map(|material| material.fingerprint);
+        let certificate = tls.map(|material| (material.fingerprint, material.not_after));
+        let end = certificate.as_ref().map(|(_, end)| *end);
+        let warnings = warnings(&config, &policy, sessions.as_ref(), end);
         Self { config, policy, sessions, certificate, warnings }
     }
 }
@@ -72,7 +74,9 @@ fn tls(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Some(tls) = &report.config.listen.tls else { return writeln!(f, "  tls         none") };
     let (cert, key) = (tls.cert.display(), tls.key.display());
     writeln!(f, "  tls         {cert} with {key}, read every {}", length(tls.reload))?;
-    writeln!(f, "  certificate {}", report.certificate.as_deref().unwrap_or_default())?;
+    if let Some((fingerprint, end)) = &report.certificate {
+        writeln!(f, "  certificate {fingerprint}, until {end}")?;
+    }
     let limit = length(tls.handshake_timeout);
     writeln!(f, "  handshakes  {} at a time, {limit} each", tls.max_handshakes)?;
     match &tls.client_ca {

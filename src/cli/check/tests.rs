@@ -105,6 +105,7 @@ fn tls_and_certificates_are_shown_without_the_key() {
         "hosts       mcp.example.com",
         "c.pem with ",
         "k.pem, read every 5s",
+        "until 4096-01-01T00:00:00Z",
         "handshakes  9 at a time, 5s each",
         "clients     certificates of ",
         "auth        mtls (trust domain: example.org)",
@@ -114,6 +115,15 @@ fn tls_and_certificates_are_shown_without_the_key() {
     }
     let secret = key.lines().nth(1).expect("a line");
     assert!(!text.contains(secret) && !format!("{report:?}").contains(secret));
+
+    let own = rcgen::KeyPair::generate().expect("a key");
+    let mut past = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    past.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    files.write("c.pem", &pem("CERTIFICATE", past.self_signed(&own).expect("made").der()));
+    files.write("k.pem", &pem("PRIVATE KEY", &own.serialize_der()));
+    let warnings = files.check().expect("good").warnings.join("\n");
+    assert!(warnings.contains("has ended"), "{warnings}");
+
     files.write("k.pem", &key[..key.len() / 2]);
     assert!(files.check().expect_err("torn").contains("k.pem: holds no private key"));
 }

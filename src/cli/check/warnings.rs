@@ -1,5 +1,7 @@
 //! What can be served, but hardly as it is meant.
 
+use jiff::Timestamp;
+
 use crate::config::Config;
 use crate::policy::{Auth, DefaultDecision, Keys, Mode, PolicySet, ServerPolicy, SessionsFile};
 
@@ -11,8 +13,12 @@ pub(super) fn warnings(
     config: &Config,
     policy: &PolicySet,
     sessions: Option<&SessionsFile>,
+    certificate_end: Option<Timestamp>,
 ) -> Vec<String> {
     let mut warnings = of_process(config, sessions);
+    if certificate_end.is_some_and(|end| end < Timestamp::now()) {
+        warnings.push("the certificate of `[listen.tls]` has ended: clients refuse it".to_owned());
+    }
     for server in policy.servers() {
         let found = of_server(server, config.sessions.is_some());
         warnings.extend(found.into_iter().map(|text| format!("server {}: {text}", server.name)));

@@ -5,12 +5,14 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 
+use crate::identity::Peer;
 use crate::policy::{Digest, HexDigest};
 
 /// The most bytes of one file.
@@ -95,6 +97,8 @@ pub struct Material {
     /// `sha256:` and the hex digest of the certificate, as `openssl x509 -fingerprint -sha256`
     /// shows it.
     pub fingerprint: String,
+    /// The last second in which the certificate is valid.
+    pub not_after: Timestamp,
 }
 
 impl TlsFiles {
@@ -121,8 +125,9 @@ impl TlsFiles {
         let chain = certificates(&self.cert, &read.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&read.key)
             .map_err(|_| TlsError::NotPem { file: self.key.clone(), expected: "private key" })?;
-        let leaf = chain.first().map(|leaf| Sha256::digest(leaf).into());
-        let fingerprint = format!("sha256:{}", HexDigest(leaf.unwrap_or_default()));
+        let leaf = chain.first().map(AsRef::as_ref).unwrap_or_default();
+        let fingerprint = format!("sha256:{}", HexDigest(Sha256::digest(leaf).into()));
+        let not_after = Peer::of(leaf).not_after();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -140,7 +145,7 @@ impl TlsFiles {
             TlsError::Pair { cert: self.cert.clone(), key: self.key.clone(), problem }
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Material { config: Arc::new(config), fingerprint })
+        Ok(Material { config: Arc::new(config), fingerprint, not_after })
     }
 }
 

@@ -63,7 +63,9 @@ impl TlsWatch {
         match polled {
             Polled::Unchanged => {}
             Polled::Loaded => {
-                tracing::info!(certificate = self.snapshot().fingerprint, "certificates loaded");
+                let now = self.snapshot();
+                let (certificate, until) = (&now.fingerprint, now.not_after);
+                tracing::info!(certificate, %until, "certificates loaded");
             }
             Polled::Failed => {
                 let error = self.last_error();

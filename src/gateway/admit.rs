@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use actix_web::dev::RequestHead;
 use actix_web::http::Method;
-use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::http::header::{self, HeaderValue};
+use jiff::Timestamp;
 
 use super::error::Refusal;
 use super::inspect::{self, Media};
 use super::router::{Destination, Route};
 use super::state::Gateway;
 use super::{authenticate, key};
-use crate::policy::ServerPolicy;
+use crate::identity::{Credentials, Peer};
 
 /// A request that may be read.
 pub struct Admitted {
@@ -28,8 +29,11 @@ pub struct Admitted {
 ///
 /// # Errors
 ///
-/// 403 for one that may not call.
+/// 403 for one that may not call, and for a request that means another host.
 pub fn origin(gateway: &Gateway, head: &RequestHead) -> Result<Option<HeaderValue>, Refusal> {
+    if !gateway.hosts.admit(head.headers()) {
+        return Err(Refusal::host_not_allowed());
+    }
     gateway.origins.check(head.headers())
 }
 
@@ -73,15 +77,20 @@ pub struct NotContinued {
 /// # Errors
 ///
 /// The refusal, final: the body is not asked for.
-pub fn before_continue(gateway: &Gateway, request: &RequestHead) -> Result<(), Box<NotContinued>> {
+pub fn before_continue(
+    gateway: &Gateway,
+    request: &RequestHead,
+    peer: Option<&Peer>,
+) -> Result<(), Box<NotContinued>> {
     let mut route = None;
-    let judged = judge(gateway, request, &mut route);
+    let judged = judge(gateway, request, peer, &mut route);
     judged.map_err(|refusal| Box::new(NotContinued { refusal, route }))
 }
 
 fn judge(
     gateway: &Gateway,
     request: &RequestHead,
+    peer: Option<&Peer>,
     found: &mut Option<Arc<Route>>,
 ) -> Result<(), Refusal> {
     if gateway.drain.is_draining() {
@@ -90,11 +99,10 @@ fn judge(
     origin(gateway, request)?;
     let route = head(gateway, request)?.route;
     let route = found.insert(route);
-    credentials(&route.policy, request.headers())
-}
-
-fn credentials(policy: &ServerPolicy, headers: &HeaderMap) -> Result<(), Refusal> {
-    authenticate::identify(policy, headers)?;
-    key::from_header(headers, policy.idempotency.format)?;
+    let headers = request.headers();
+    let sessions = gateway.sessions.snapshot();
+    let credentials = Credentials { headers, peer, sessions: &sessions, now: Timestamp::now() };
+    authenticate::identify(&route.policy, &credentials)?;
+    key::from_header(headers, route.policy.idempotency.format)?;
     Ok(())
 }

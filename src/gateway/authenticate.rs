@@ -1,9 +1,7 @@
-//! Authenticate: from the request's headers to who calls.
-
-use actix_web::http::header::HeaderMap;
+//! Authenticate: from what the request and its connection show to who calls.
 
 use super::error::Refusal;
-use crate::identity::{self, Identity};
+use crate::identity::{self, Credentials, Identity};
 use crate::policy::ServerPolicy;
 
 /// Who calls, by the server's rules.
@@ -11,6 +9,6 @@ use crate::policy::ServerPolicy;
 /// # Errors
 ///
 /// 401 with a challenge.
-pub fn identify(policy: &ServerPolicy, headers: &HeaderMap) -> Result<Identity, Refusal> {
-    identity::identify(policy, headers).map_err(Refusal::unauthenticated)
+pub fn identify(policy: &ServerPolicy, credentials: &Credentials<'_>) -> Result<Identity, Refusal> {
+    identity::identify(policy, credentials).map_err(Refusal::unauthenticated)
 }

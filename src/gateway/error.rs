@@ -17,7 +17,7 @@ use actix_web::http::header::{self, HeaderValue};
 use serde::Serialize;
 
 use crate::claim::{KeyError, SlotKey};
-use crate::identity::AuthError;
+use crate::identity::{AuthError, MtlsError};
 use crate::policy::Reason;
 
 /// What a caller may safely do next (CONTRACT section 6).
@@ -134,7 +134,8 @@ impl Refusal {
         response.body(self.body(id))
     }
 
-    fn body(&self, id: Option<&str>) -> String {
+    /// The body of [`Refusal::response`].
+    pub fn body(&self, id: Option<&str>) -> String {
         let error = ErrorObject {
             code: self.code,
             message: &self.message,
@@ -184,11 +185,13 @@ impl Refusal {
             AuthError::UnreadableHeader(name) => {
                 format!("The header {name} names nobody; send it once, in visible ASCII.").into()
             }
+            AuthError::Mtls(error) => explain_certificate(error).into(),
         };
         let mut refusal = Self::new(401, error.reason(), Advice::FixRequest, message);
         refusal.challenge = Some(match error {
             AuthError::InvalidToken => r#"Bearer error="invalid_token""#,
             AuthError::MissingCredential | AuthError::UnreadableHeader(_) => "Bearer",
+            AuthError::Mtls(_) => "ClientCertificate",
         });
         refusal
     }
@@ -202,6 +205,33 @@ impl Refusal {
             _ => "Bearer",
         });
         refusal
+    }
+}
+
+/// What a person is told about a certificate that names no caller.
+fn explain_certificate(error: MtlsError) -> &'static str {
+    match error {
+        MtlsError::NoCertificate => {
+            "The connection has no client certificate; connect with the one of your session."
+        }
+        MtlsError::Expired => {
+            "The connection's client certificate has ended; connect again with a valid one."
+        }
+        MtlsError::NotTheIngress => {
+            "Only the ingress may name a caller in a header; leave the header out."
+        }
+        MtlsError::NotNamed => "The ingress named no caller; let it set its header.",
+        MtlsError::InvalidId => {
+            "The certificate does not name one session of this server's trust domain; use one whose \
+             only URI is that session's SPIFFE id."
+        }
+        MtlsError::Session(Reason::SessionRevoked) => {
+            "The certificate's session was revoked; start a new one."
+        }
+        MtlsError::Session(Reason::SessionExpired) => {
+            "The certificate's session has expired; start a new one."
+        }
+        MtlsError::Session(_) => "The certificate's session is unknown here; start a new one.",
     }
 }
 
@@ -254,6 +284,17 @@ impl Refusal {
             Advice::FixRequest,
             "An Idempotency-Key needs a caller whose identity this gateway verified; authenticate, \
              or send the call without a key.",
+        )
+    }
+
+    /// The session's certificates stood for another caller before, who may have records.
+    pub fn session_rebound() -> Self {
+        Self::new(
+            409,
+            "session_rebound",
+            Advice::Reconcile,
+            "This session belonged to another caller before, so its earlier calls cannot be found \
+             any more; look at the tool's own state, then use a session of another name.",
         )
     }
 

@@ -16,6 +16,6 @@ pub mod trace;
 pub use audit::{Audit, AuditDecision, AuditError, AuditEvent, AuditSink};
 pub use labels::{AttemptResult, IdempotencyOutcome, StatusClass};
 pub use log::{LOG_VARIABLE, LogError, init_logging};
-pub use metrics::{Metrics, MetricsError, Readings, Reloads, ServerMetrics};
+pub use metrics::{HandshakeFailures, Metrics, MetricsError, Readings, Reloads, ServerMetrics};
 pub use post::Endpoint;
 pub use trace::{TraceError, TraceSettings, Traces};

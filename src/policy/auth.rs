@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::document;
+use super::mtls::{self, MtlsRules};
+use super::set::LoadContext;
 use super::words::AuthMode;
 use crate::identity::Principal;
 
@@ -14,6 +16,8 @@ pub const MAX_API_KEYS: usize = 1024;
 pub enum Auth {
     /// A bearer token out of a list.
     ApiKey(ApiKeys),
+    /// A verified client certificate whose SPIFFE id names a session binding.
+    Mtls(MtlsRules),
     /// One configured principal, on a loopback listener only.
     Static(Principal),
     /// Unverified governance headers.
@@ -27,6 +31,7 @@ impl Auth {
     pub const fn mode(&self) -> &'static str {
         match self {
             Self::ApiKey(_) => "api_key",
+            Self::Mtls(_) => "mtls",
             Self::Static(_) => "static",
             Self::Header => "header",
             Self::None => "none",
@@ -35,7 +40,7 @@ impl Auth {
 
     /// Whether a caller can be verified, which idempotency keys need.
     pub const fn verifies(&self) -> bool {
-        matches!(self, Self::ApiKey(_) | Self::Static(_))
+        matches!(self, Self::ApiKey(_) | Self::Mtls(_) | Self::Static(_))
     }
 }
 
@@ -83,16 +88,21 @@ impl fmt::Debug for ApiKey {
 }
 
 /// What is wrong: the field and the problem.
-type Mistake = (String, String);
+pub(super) type Mistake = (String, String);
 
-/// Reads the `auth` table; `loopback` says whether every caller is on this machine.
-pub(super) fn build(auth: document::Auth, loopback: bool) -> Result<Auth, Mistake> {
+/// Reads the `auth` table of a server in this namespace.
+pub(super) fn build(
+    auth: document::Auth,
+    namespace: &str,
+    context: LoadContext,
+) -> Result<Auth, Mistake> {
     refuse_oauth(&auth)?;
     let mode = auth.mode.unwrap_or_default();
     refuse_fields_of_other_modes(&auth, mode)?;
     match mode {
         AuthMode::ApiKey => api_keys(auth.api_keys.unwrap_or_default()).map(Auth::ApiKey),
-        AuthMode::Static if !loopback => Err(mistake(
+        AuthMode::Mtls => mtls::build(&auth, namespace, context).map(Auth::Mtls),
+        AuthMode::Static if !context.loopback => Err(mistake(
             "auth.mode",
             "`static` would let every caller of a listener that is not loopback act as this \
              principal: use `api_key`, or let `[listen] mcp` be 127.0.0.1 or [::1]",
@@ -125,6 +135,14 @@ fn refuse_fields_of_other_modes(auth: &document::Auth, mode: AuthMode) -> Result
     let set = |text: &document::Text| text.as_ref().is_some_and(|text| !text.is_empty());
     if mode != AuthMode::ApiKey && auth.api_keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
         return Err(mistake("auth.api_keys", "needs `mode: api_key`"));
+    }
+    let of_mtls = [
+        ("auth.trust_domain", &auth.trust_domain),
+        ("auth.ingress_spiffe_id", &auth.ingress_spiffe_id),
+        ("auth.spiffe_header", &auth.spiffe_header),
+    ];
+    if let Some((field, _)) = of_mtls.iter().find(|(_, text)| mode != AuthMode::Mtls && set(text)) {
+        return Err(mistake(field, "needs `mode: mtls`"));
     }
     let subjects = [
         ("auth.human_id", &auth.human_id),
@@ -179,6 +197,6 @@ fn principal(
         .map_err(|problem| mistake("auth", &problem.to_string()))
 }
 
-fn mistake(field: &str, problem: &str) -> Mistake {
+pub(super) fn mistake(field: &str, problem: &str) -> Mistake {
     (field.to_owned(), problem.to_owned())
 }

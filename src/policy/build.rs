@@ -9,6 +9,7 @@ use super::document::{self, Document, SCHEMA_VERSION, Text};
 use super::grant::Grants;
 use super::server::{IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool};
 use super::session::Bindings;
+use super::set::LoadContext;
 use super::words::Keys;
 use crate::claim::Pointer;
 
@@ -44,13 +45,17 @@ impl Mistakes {
     }
 }
 
-/// Builds a server; `loopback` says whether the MCP listener is reached from this machine alone.
-pub(super) fn server(document: Document, loopback: bool) -> Result<ServerPolicy, Vec<Mistake>> {
+/// Builds a server for a listener of this kind.
+pub(super) fn server(
+    document: Document,
+    context: LoadContext,
+) -> Result<ServerPolicy, Vec<Mistake>> {
     let mut mistakes = Mistakes::default();
     mistakes.keep(schema_version(&document.schema_version));
     let namespace = document.server.namespace.clone().unwrap_or_default();
     let identity = mistakes.keep(identity(document.server));
-    let auth = mistakes.keep(auth::build(document.auth.unwrap_or_default(), loopback));
+    let auth = document.auth.unwrap_or_default();
+    let auth = mistakes.keep(auth::build(auth, &namespace, context));
     let session = mistakes.keep(session(document.session.unwrap_or_default()));
     let tools = mistakes.keep(tools(document.tools.unwrap_or_default()));
     let grants = mistakes.keep(Grants::build(document.grants.unwrap_or_default()));
@@ -200,15 +205,22 @@ pub(super) fn upstream(text: &str) -> Result<Uri, &'static str> {
     Ok(uri)
 }
 
+/// Whether a header, its name in lower case, means something else already.
+pub(super) fn is_taken(header: &str) -> bool {
+    TAKEN_HEADERS.contains(&header)
+}
+
 fn session(session: document::Session) -> Result<SessionRules, Mistake> {
     let wrong = |problem: &str| at("session.header_name", problem);
     let name = set(session.header_name).unwrap_or_else(|| DEFAULT_SESSION_HEADER.to_owned());
     let header_name: HeaderName =
         name.parse().map_err(|_| wrong("is not a valid HTTP header name"))?;
-    if TAKEN_HEADERS.contains(&header_name.as_str()) {
+    if is_taken(header_name.as_str()) {
         return Err(wrong("is taken: choose a header that has no other meaning"));
     }
-    Ok(SessionRules { required: session.required.unwrap_or_default(), header_name })
+    let outbound_name = name.parse().map_err(|_| wrong("is not a valid HTTP header name"))?;
+    let required = session.required.unwrap_or_default();
+    Ok(SessionRules { required, header_name, outbound_name })
 }
 
 fn tools(listed: Vec<document::Tool>) -> Result<HashMap<String, Tool>, Mistake> {

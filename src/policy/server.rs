@@ -89,6 +89,8 @@ pub struct SessionRules {
     pub required: bool,
     /// The header that names it.
     pub header_name: HeaderName,
+    /// The same as upstream requests call it.
+    pub outbound_name: hyper::header::HeaderName,
 }
 
 /// What a policy knows of a tool.

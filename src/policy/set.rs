@@ -23,6 +23,8 @@ pub const MAX_SERVERS: usize = 256;
 pub struct LoadContext {
     /// Whether the MCP listener is reached from this machine alone, as mode `static` needs.
     pub loopback: bool,
+    /// Whether the MCP listener asks clients for a certificate, as mode `mtls` needs.
+    pub client_ca: bool,
 }
 
 /// Every governed server. One set serves one exchange from end to end.
@@ -133,7 +135,7 @@ fn server(
     context: LoadContext,
 ) -> Result<ServerPolicy, Vec<PolicyError>> {
     let document: Document = read::parse(file, format, bytes).map_err(|error| vec![error])?;
-    build::server(document, context.loopback).map_err(|mistakes| {
+    build::server(document, context).map_err(|mistakes| {
         let error = |(field, problem)| PolicyError::Document {
             file: file.to_owned(),
             place: Place { position: None, field: Some(field) },

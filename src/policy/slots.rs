@@ -112,14 +112,14 @@ impl SlotRules {
 fn static_principal(server: &ServerPolicy) -> Option<&Principal> {
     match &server.auth {
         Auth::Static(principal) => Some(principal),
-        Auth::ApiKey(_) | Auth::Header | Auth::None => None,
+        Auth::ApiKey(_) | Auth::Mtls(_) | Auth::Header | Auth::None => None,
     }
 }
 
 fn api_keys(server: &ServerPolicy) -> impl Iterator<Item = &ApiKey> {
     match &server.auth {
         Auth::ApiKey(keys) => Some(keys.iter()),
-        Auth::Static(_) | Auth::Header | Auth::None => None,
+        Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
     }
     .into_iter()
     .flatten()

@@ -14,7 +14,8 @@ const REFUSALS: &str = concat!(
     include_str!("../../src/gateway/error.rs"),
 );
 const AUTHORIZATION: &str = include_str!("../../src/policy/authorize.rs");
-const AUTHENTICATION: &str = include_str!("../../src/identity/mod.rs");
+const AUTHENTICATION: [&str; 2] =
+    [include_str!("../../src/identity/mod.rs"), include_str!("../../src/identity/mtls.rs")];
 
 /// What a reason stands for.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,8 +107,8 @@ fn policy_reasons() -> BTreeMap<String, Facts> {
 
 /// The reasons of authentication.
 fn authentication_reasons() -> BTreeMap<String, Facts> {
-    let arms = between(AUTHENTICATION, "fn reason(self)", "\n    }\n");
-    let names = arms.split('"').skip(1).step_by(2);
+    let arms = AUTHENTICATION.map(|source| between(source, "fn reason(self)", "\n    }\n"));
+    let names = arms.into_iter().flat_map(|arms| arms.split('"').skip(1).step_by(2));
     names.map(|name| (name.to_owned(), Facts::by_policy(401))).collect()
 }
 

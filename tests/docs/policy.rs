@@ -13,7 +13,7 @@ use crate::markdown::{code, fences, rows, section};
 
 const PAGE: &str = include_str!("../../docs/POLICY.md");
 const DOCUMENT: &str = include_str!("../../src/policy/document.rs");
-const CONTEXT: LoadContext = LoadContext { loopback: true };
+const CONTEXT: LoadContext = LoadContext { loopback: true, client_ca: true };
 
 /// What the shorter examples leave out.
 const LEFT_OUT: &str =

@@ -7,6 +7,7 @@ mod message;
 mod metrics;
 mod policy;
 mod reply;
+mod tls;
 mod upstream;
 
 pub use gateway::{Finished, Gateway, Setup, run};
@@ -16,6 +17,7 @@ pub use message::{
 };
 pub use policy::{Policy, grant, session};
 pub use reply::{Gate, Live, Reply, http, json_reply, result_for};
+pub use tls::{Authority, Issued, TlsClient};
 pub use upstream::Upstream;
 
 use std::future::Future;

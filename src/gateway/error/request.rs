@@ -33,6 +33,29 @@ impl Refusal {
         )
     }
 
+    /// The request's `Host` is not a name of this gateway.
+    pub fn host_not_allowed() -> Self {
+        Self::new(
+            403,
+            "host_not_allowed",
+            Advice::FixRequest,
+            "This listener answers under names of its own machine only; add the name to \
+             `listen.allowed_hosts` if it should answer under this one.",
+        )
+        .close()
+    }
+
+    /// Plain HTTP, where TLS is spoken.
+    pub fn tls_required() -> Self {
+        Self::new(
+            400,
+            "tls_required",
+            Advice::FixRequest,
+            "This listener speaks TLS and nothing was read; use https in the URL.",
+        )
+        .close()
+    }
+
     /// No valid policy has been loaded yet.
     pub fn policy_unavailable() -> Self {
         Self::new(

@@ -16,7 +16,6 @@ const REFUSED: &[(&str, &[&str])] = &[
         "auth: { mode: oauth }\n",
         &["auth.mode", "`oauth` is not supported by this build", "api_key"],
     ),
-    ("auth: { mode: mtls }\n", &["auth.mode", "`mtls` is not supported by this build"]),
     ("auth: { issuer_url: 'https://i' }\n", &["auth.issuer_url", "not supported by this build"]),
     ("auth: { audience: a }\n", &["auth.audience", "not supported by this build"]),
     ("auth: { token_header: X-Token }\n", &["auth.token_header", "not supported by this build"]),

@@ -4,6 +4,7 @@ mod authorize;
 mod documents;
 mod folders;
 mod mistakes;
+mod oauth;
 mod platform;
 mod sessions;
 mod watch;

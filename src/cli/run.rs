@@ -17,6 +17,7 @@ use crate::gateway::inspect::BodyLimits;
 use crate::gateway::router::Router;
 use crate::gateway::server::{self, ClientSettings, ListenError, Listening};
 use crate::gateway::state::Gateway;
+use crate::identity::Issuers;
 use crate::observe::{Audit, AuditError, Metrics, Reloads};
 use crate::policy::{self, PolicyWatch, SessionsWatch};
 use crate::store::memory::MemoryStore;
@@ -71,6 +72,7 @@ pub async fn start(
     sessions: Arc<SessionsWatch>,
 ) -> Result<Running, StartError> {
     let client = ClientSettings { timeouts: timeouts(&config.upstream), trust: Trust::system()? };
+    let issuers = Issuers::new(client.trust.clone());
     let mcp = server::bind(config.listen.mcp)?;
     let admin_listener = server::bind(config.listen.admin)?;
     let audit = Arc::new(match &config.audit {
@@ -83,7 +85,12 @@ pub async fn start(
     let metrics = Arc::new(Metrics::new());
     let gateway = Arc::new(Gateway {
         store: Arc::clone(&store),
-        router: Router::new(Arc::clone(&policy), Arc::clone(&metrics), circuit(&config.upstream)),
+        router: Router::new(
+            Arc::clone(&policy),
+            Arc::clone(&metrics),
+            circuit(&config.upstream),
+            issuers,
+        ),
         sessions: Arc::clone(&sessions),
         audit: Arc::clone(&audit),
         clock,

@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use actix_web::dev::RequestHead;
 use actix_web::http::Method;
-use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::http::header::{self, HeaderValue};
 
 use super::error::Refusal;
 use super::inspect::{self, Media};
 use super::router::{Destination, Route};
 use super::state::Gateway;
-use super::{authenticate, key};
-use crate::policy::ServerPolicy;
+use super::{authenticate, key, resource_metadata};
 
 /// A request that may be read.
 pub struct Admitted {
@@ -73,13 +72,16 @@ pub struct NotContinued {
 /// # Errors
 ///
 /// The refusal, final: the body is not asked for.
-pub fn before_continue(gateway: &Gateway, request: &RequestHead) -> Result<(), Box<NotContinued>> {
+pub async fn before_continue(
+    gateway: &Gateway,
+    request: &RequestHead,
+) -> Result<(), Box<NotContinued>> {
     let mut route = None;
-    let judged = judge(gateway, request, &mut route);
+    let judged = judge(gateway, request, &mut route).await;
     judged.map_err(|refusal| Box::new(NotContinued { refusal, route }))
 }
 
-fn judge(
+async fn judge(
     gateway: &Gateway,
     request: &RequestHead,
     found: &mut Option<Arc<Route>>,
@@ -88,13 +90,12 @@ fn judge(
         return Err(Refusal::shutting_down());
     }
     origin(gateway, request)?;
+    if resource_metadata::answer(gateway, request).is_some() {
+        return Ok(());
+    }
     let route = head(gateway, request)?.route;
     let route = found.insert(route);
-    credentials(&route.policy, request.headers())
-}
-
-fn credentials(policy: &ServerPolicy, headers: &HeaderMap) -> Result<(), Refusal> {
-    authenticate::identify(policy, headers)?;
-    key::from_header(headers, policy.idempotency.format)?;
+    authenticate::identify(route, request).await?;
+    key::from_header(request.headers(), route.policy.idempotency.format)?;
     Ok(())
 }

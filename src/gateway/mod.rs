@@ -30,6 +30,7 @@ pub mod outbound;
 pub mod pipeline;
 pub mod relay;
 pub mod reply;
+pub mod resource_metadata;
 pub mod router;
 pub mod server;
 pub mod settle;

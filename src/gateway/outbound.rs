@@ -89,9 +89,17 @@ impl Edit {
                 }
                 edit.govern(verified);
             }
+            // An access token is for this server alone, verified or not.
+            Auth::OAuth(_) => {
+                edit.drop.push(AUTHORIZATION);
+                edit.govern(verified);
+            }
             // Local use adds nothing to a request, but lets nobody pose as somebody else either.
             Auth::Static(_) if claims_a_principal(headers) => edit.govern(verified),
             Auth::Static(_) | Auth::Header | Auth::None => {}
+        }
+        if let Some(token) = &policy.session.upstream_token {
+            edit.set.push((token.header.clone(), token.value.clone()));
         }
         edit
     }

@@ -120,7 +120,8 @@ pub fn listen(
                 })
                 .graceful_shutdown_signal(move || closing.drain.closing())
                 .expect(fn_service(move |request: Request| {
-                    std::future::ready(before_continue(&expecting, request))
+                    let gateway = Arc::clone(&expecting);
+                    async move { before_continue(&gateway, request).await }
                 }))
                 .finish(map_config(app, |()| AppConfig::default()))
                 .tcp()
@@ -132,8 +133,11 @@ pub fn listen(
     Ok(Listening { address, handle, socket, gateway })
 }
 
-fn before_continue(gateway: &Arc<Gateway>, request: Request) -> Result<Request, Response<BoxBody>> {
-    match admit::before_continue(gateway, request.head()) {
+async fn before_continue(
+    gateway: &Arc<Gateway>,
+    request: Request,
+) -> Result<Request, Response<BoxBody>> {
+    match admit::before_continue(gateway, request.head()).await {
         Ok(()) => Ok(request),
         Err(refused) => {
             let NotContinued { refusal, route } = *refused;

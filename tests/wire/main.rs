@@ -21,6 +21,7 @@ mod isolation;
 mod json;
 mod keys;
 mod media;
+mod oauth;
 mod observability;
 mod outcomes;
 mod overlaps;

@@ -86,7 +86,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("auth: { leeway: 1s }\n", &["auth.leeway", "needs `mode: oauth`"]),
     ("auth: { claims: { human: [sub] } }\n", &["auth.claims", "needs `mode: oauth`"]),
     (
-        "auth: { introspection: { client_id: c, client_secret: { env: PATH } } }\n",
+        "auth: { introspection: { client_id: c, client_secret: { env: CARGO_PKG_NAME } } }\n",
         &["auth.introspection", "needs `mode: oauth`"],
     ),
     ("auth: { mode: oauth }\n", &["auth.issuer_url", "required"]),
@@ -123,16 +123,16 @@ const REFUSED: &[(&str, &[&str])] = &[
         &["auth.introspection.client_secret", "`env` and `file`"],
     ),
     (
-        "auth: { OAUTH, introspection: { client_id: '', client_secret: { env: PATH } } }\n",
+        "auth: { OAUTH, introspection: { client_id: '', client_secret: { env: CARGO_PKG_NAME } } }\n",
         &["auth.introspection.client_id"],
     ),
     (
-        "auth: { OAUTH, introspection: { client_id: c, client_secret: { env: PATH }, \
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: { env: CARGO_PKG_NAME }, \
          endpoint: 'http://i' } }\n",
         &["auth.introspection.endpoint", "https"],
     ),
     (
-        "auth: { OAUTH, introspection: { client_id: c, client_secret: { env: PATH }, cache: 1h } }\n",
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: { env: CARGO_PKG_NAME }, cache: 1h } }\n",
         &["auth.introspection.cache", "at most 300s"],
     ),
     // The upstream's credential.
@@ -147,15 +147,15 @@ const REFUSED: &[(&str, &[&str])] = &[
         &["session.upstream_token", "ONCEWARD_TEST_UNSET is not set"],
     ),
     (
-        "session: { upstream_token_header: Host, upstream_token: { env: PATH } }\n",
+        "session: { upstream_token_header: Host, upstream_token: { env: CARGO_PKG_NAME } }\n",
         &["session.upstream_token_header", "taken"],
     ),
     (
-        "session: { upstream_token_header: Transfer-Encoding, upstream_token: { env: PATH } }\n",
+        "session: { upstream_token_header: Transfer-Encoding, upstream_token: { env: CARGO_PKG_NAME } }\n",
         &["session.upstream_token_header", "taken"],
     ),
     (
-        "session: { upstream_token_header: X-S, header_name: X-S, upstream_token: { env: PATH } }\n",
+        "session: { upstream_token_header: X-S, header_name: X-S, upstream_token: { env: CARGO_PKG_NAME } }\n",
         &["session.header_name", "credential"],
     ),
     // Authentication. A secret in the wrong place must not be quoted.

@@ -2,7 +2,7 @@
 //!
 //! | stage | file |
 //! |---|---|
-//! | before the body is read | [`admit`], [`cors`] |
+//! | before the body is read | [`admit`], [`cors`], [`resource_metadata`] |
 //! | inspect | [`inspect`], [`message`], [`era`] |
 //! | policy | [`router`] |
 //! | authenticate, authorize | [`authenticate`], [`authorize`] |

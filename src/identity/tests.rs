@@ -139,6 +139,14 @@ fn mode_none_names_nobody() {
 }
 
 #[test]
+fn mode_oauth_lets_nobody_in_without_a_verifier() {
+    let server = server("auth: { mode: oauth, issuer_url: 'https://as.example', audience: a }");
+    for sent in [headers(&[]), bearer(b"Bearer x"), headers(&[(HUMAN_HEADER, b"ann")])] {
+        assert_eq!(authenticate(&server.auth, &sent), Err(AuthError::IssuerUnavailable));
+    }
+}
+
+#[test]
 fn observe_mode_refuses_nobody_and_verifies_all_the_same() {
     let server = api_keys();
     let identify = |mode, headers: &HeaderMap| in_mode(mode, authenticate(&server.auth, headers));

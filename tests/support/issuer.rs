@@ -7,6 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64URL;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -80,14 +81,24 @@ impl Issuer {
         let answering = Arc::clone(&state);
         let server = Upstream::with(move |_, request| answer(&answering.lock().unwrap(), request));
         let issuer = Self { key: Signer::new("k1"), state, server: server.await };
-        issuer.state.lock().unwrap().base = issuer.url();
+        issuer.is_called(&format!("http://{}", issuer.address()));
         issuer.publish(&[&issuer.key]);
         issuer
     }
 
     /// What it is called.
     pub fn url(&self) -> String {
-        format!("http://{}", self.server.address())
+        self.state.lock().unwrap().base.clone()
+    }
+
+    /// Where it listens, in plain HTTP.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// From now on this is what it is called.
+    pub fn is_called(&self, url: &str) {
+        self.state.lock().unwrap().base = url.to_owned();
     }
 
     /// From now on these are its keys.

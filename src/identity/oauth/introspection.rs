@@ -1,6 +1,6 @@
 //! Opaque tokens: the issuer is asked what they are (RFC 7662).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +10,13 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use url::form_urlencoded;
 
-use super::Failure;
 use super::claims::{self, Holder};
 use super::fault::TokenFault;
 use super::fetch::Fetcher;
 use super::token;
+use super::{Failure, Now};
 use crate::claim::{Document, Value};
+use crate::observe::Throttle;
 use crate::policy::{Introspection, OAuth};
 
 /// Questions to one issuer at a time for one server; more wait, no longer than [`MAX_WAIT`].
@@ -24,15 +25,25 @@ const MAX_ASKING: usize = 16;
 /// How long an exchange waits for its turn.
 const MAX_WAIT: Duration = Duration::from_secs(3);
 
+/// How often the log says that the issuer cannot be asked.
+const REPORT_PERIOD: Duration = Duration::from_secs(5);
+
 /// Asks about the tokens of one server.
 pub(super) struct Asker {
     rules: Introspection,
     turns: Semaphore,
+    started: Instant,
+    reports: Throttle,
 }
 
 impl Asker {
-    pub(super) fn new(rules: Introspection) -> Self {
-        Self { rules, turns: Semaphore::new(MAX_ASKING) }
+    pub(super) fn new(rules: Introspection, now: Instant) -> Self {
+        Self {
+            rules,
+            turns: Semaphore::new(MAX_ASKING),
+            started: now,
+            reports: Throttle::new(REPORT_PERIOD),
+        }
     }
 
     /// The configured endpoint.
@@ -47,7 +58,7 @@ impl Asker {
         token: &[u8],
         oauth: &OAuth,
         fetcher: &Fetcher,
-        now_ms: i64,
+        now: Now,
     ) -> Result<(Holder, i64), Failure> {
         let turn = timeout(MAX_WAIT, self.turns.acquire()).await;
         let _turn = turn.ok().and_then(Result::ok).ok_or(Failure::Unanswered)?;
@@ -56,14 +67,16 @@ impl Asker {
             .finish();
         let credential = self.credential().ok_or(Failure::Unanswered)?;
         let answer = fetcher.post(endpoint, credential, form).await.map_err(|error| {
-            tracing::warn!(%error, "the issuer cannot be asked about a token");
+            if self.reports.allow(now.steady.saturating_duration_since(self.started)) {
+                tracing::warn!(%error, "the issuer cannot be asked about tokens");
+            }
             Failure::Unanswered
         })?;
         let document = Document::parse(&answer).ok();
         let answer = document.as_ref().and_then(token::object).ok_or(Failure::Unanswered)?;
-        let (holder, until) = read(answer, oauth, now_ms)?;
+        let (holder, until) = read(answer, oauth, now.wall_ms)?;
         let cache = i64::try_from(self.rules.cache.as_millis()).unwrap_or(i64::MAX);
-        let believed = now_ms.saturating_add(cache);
+        let believed = now.wall_ms.saturating_add(cache);
         Ok((holder, until.map_or(believed, |until| until.min(believed))))
     }
 
@@ -103,11 +116,36 @@ fn read(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::rules;
+    use super::super::testing::{rules, trust};
     use super::*;
 
     fn answer(text: &str) -> Result<(Holder, Option<i64>), TokenFault> {
         read(Document::parse(text.as_bytes()).expect("JSON").root(), &rules(""), 1_000_000)
+    }
+
+    /// Paused, so that what waits for its turn gives up before what waits for an answer.
+    #[tokio::test(start_paused = true)]
+    async fn so_many_questions_at_a_time_and_no_more() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let endpoint = format!("http://{}/i", silent.local_addr().expect("an address"));
+        let endpoint: Uri = endpoint.parse().expect("a URL");
+        let rules = rules(
+            "introspection: { client_id: c, client_secret: { env: CARGO_PKG_NAME }, cache: 1s }",
+        );
+        let now = Now::read();
+        let asked = rules.introspection.clone().expect("introspection");
+        let (asker, fetcher) = (Asker::new(asked, now.steady), Fetcher::new(trust()));
+        let ask = |_| asker.ask(&endpoint, b"opaque", &rules, &fetcher, now);
+        let mut asking: Vec<_> = (0..MAX_ASKING).map(|one| Box::pin(ask(one))).collect();
+        for one in &mut asking {
+            assert!(futures_util::poll!(one.as_mut()).is_pending());
+        }
+        assert_eq!(asker.turns.available_permits(), 0);
+        let began = tokio::time::Instant::now();
+        assert_eq!(ask(MAX_ASKING).await, Err(Failure::Unanswered));
+        assert!(began.elapsed() >= MAX_WAIT, "it had no turn");
+        drop(asking);
+        assert_eq!(asker.turns.available_permits(), MAX_ASKING);
     }
 
     #[test]

@@ -81,15 +81,16 @@ impl Issuers {
 
     /// The verifier of a server with these rules. It asks nobody until the first token comes.
     pub fn verifier(&self, rules: &Arc<OAuth>) -> Arc<Verifier> {
+        let now = Instant::now();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, issuer| issuer.strong_count() > 0);
         let issuer = known.get(&rules.issuer).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let issuer = Issuer::new(rules.issuer.clone(), self.fetcher.clone(), Instant::now());
+            let issuer = Issuer::new(rules.issuer.clone(), self.fetcher.clone(), now);
             known.insert(rules.issuer.clone(), Arc::downgrade(&issuer));
             issuer
         });
         Arc::new(Verifier {
-            asker: rules.introspection.clone().map(Asker::new),
+            asker: rules.introspection.clone().map(|asked| Asker::new(asked, now)),
             rules: Arc::clone(rules),
             issuer,
             fetcher: self.fetcher.clone(),
@@ -262,7 +263,7 @@ impl Verifier {
             Some(endpoint) => endpoint.clone(),
             None => self.discovered_endpoint(now).await?,
         };
-        let answer = asker.ask(&endpoint, token, &self.rules, &self.fetcher, now.wall_ms).await;
+        let answer = asker.ask(&endpoint, token, &self.rules, &self.fetcher, now).await;
         let (holder, until_ms) = answer?;
         let entry = Entry { token: digest, holder: holder.clone(), until_ms, keys: None };
         self.cache.put(entry, now.wall_ms);

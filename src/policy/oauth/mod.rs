@@ -122,9 +122,8 @@ fn audiences(
     audience: Option<String>,
     resource: Option<&Resource>,
 ) -> Result<Vec<String>, Mistake> {
-    let mut audiences: Vec<_> =
-        audience.into_iter().chain(resource.map(|resource| resource.uri.clone())).collect();
-    audiences.dedup();
+    let mut audiences = resource.map(Resource::names).unwrap_or_default();
+    audiences.extend(audience.filter(|audience| !audiences.contains(audience)));
     if audiences.is_empty() {
         return Err(at(
             "audience",

@@ -43,6 +43,16 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// What an audience may call it: a URL without a path means the same with a slash
+    /// (RFC 3986, 6.2.3).
+    pub(super) fn names(&self) -> Vec<String> {
+        let bare = self.uri.trim_end_matches('/');
+        match self.metadata_path == RESOURCE_METADATA {
+            true => vec![bare.to_owned(), format!("{bare}/")],
+            false => vec![self.uri.clone()],
+        }
+    }
+
     /// Reads the absolute `http` or `https` URL of a server, without a query.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let uri = absolute(text).filter(|uri| uri.query().is_none())?;

@@ -33,7 +33,11 @@ fn what_a_platform_document_says_is_enough() {
 #[test]
 fn a_token_may_name_the_audience_or_the_resource() {
     let rules = oauth("audience: api://tools, resource: 'https://gw.example/mcp'");
-    assert_eq!(rules.audiences, ["api://tools", "https://gw.example/mcp"]);
+    assert_eq!(rules.audiences, ["https://gw.example/mcp", "api://tools"]);
+    for root in ["https://gw.example", "https://gw.example/"] {
+        let rules = oauth(&format!("resource: '{root}'"));
+        assert_eq!(rules.audiences, ["https://gw.example", "https://gw.example/"]);
+    }
     let same = "audience: 'https://gw.example/mcp', scopes: [mcp:read, mcp:call]";
     let rules = oauth(same);
     assert_eq!(rules.audiences, ["https://gw.example/mcp"]);

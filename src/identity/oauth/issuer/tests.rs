@@ -89,6 +89,49 @@ async fn old_keys_are_refreshed_though_nobody_misses_one() {
     assert_eq!(fake.asked("/jwks"), 2);
 }
 
+/// An issuer whose every answer begins with this.
+async fn answering(reply: String) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let reply = reply.replace("SELF", &url);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).await;
+            let _ = stream.write_all(reply.as_bytes()).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_and_too_much_is_not_read() {
+    let elsewhere = FakeIssuer::start(&[&Signer::new("a")]).await;
+    let metadata = "{\"issuer\":\"SELF\",\"jwks_uri\":\"SELF/k\",\"keys\":[]";
+    let sized = |text: &str, padding: usize| {
+        format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{text}{}}}", " ".repeat(padding))
+    };
+    let path = "/.well-known/oauth-authorization-server";
+    for (what, reply, outcome) in [
+        ("metadata and keys in one", sized(metadata, 0), Ok(())),
+        ("too much", sized(metadata, super::super::fetch::MAX_ANSWER_BYTES), Err(Unanswered)),
+        (
+            "elsewhere",
+            format!(
+                "HTTP/1.1 302 Found\r\nLocation: {}{path}\r\nContent-Length: 0\r\n\r\n",
+                elsewhere.url()
+            ),
+            Err(Unanswered),
+        ),
+    ] {
+        let url = answering(reply).await;
+        let issuer = Issuer::new(url, Fetcher::new(trust()), Instant::now());
+        assert_eq!(issuer.refreshed(Instant::now()).await, outcome, "{what}");
+    }
+    assert_eq!(elsewhere.asked(path), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_longer_than_the_bound() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");

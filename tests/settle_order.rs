@@ -9,6 +9,8 @@ use std::time::Duration;
 use onceward::claim::{Fence, Millis, Reply, SlotKey, TombstoneReason};
 use onceward::gateway::cors::Origins;
 use onceward::gateway::drain::Drain;
+use onceward::gateway::holders::Holders;
+use onceward::gateway::hosts::Hosts;
 use onceward::gateway::inspect::BodyLimits;
 use onceward::gateway::router::Router;
 use onceward::gateway::server::{self, ClientSettings, Listening};
@@ -96,7 +98,7 @@ struct Held {
 fn gateway(upstream: &str) -> Held {
     let (came_sender, came) = mpsc::unbounded_channel();
     let (door, held) = watch::channel(false);
-    let context = LoadContext { loopback: true };
+    let context = LoadContext { loopback: true, client_ca: true };
     let policy = PolicySet::local(upstream, context).expect("a policy");
     let circuit = CircuitSettings { failures: 5, open_for: Millis(1000), max_in_flight: 8 };
     let trust = Trust::system().expect("a trust store");
@@ -109,6 +111,8 @@ fn gateway(upstream: &str) -> Held {
         sessions: Arc::new(SessionsWatch::new(None)),
         audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("an audit trail")),
         clock: Arc::new(MonotonicClock::start()),
+        holders: Holders::new(),
+        hosts: Hosts::new(vec![], address),
         origins: Origins::new(Vec::new(), address),
         body: BodyLimits { bytes: 1024, idle: PATIENCE },
         reply_bytes: 1024,
@@ -116,7 +120,8 @@ fn gateway(upstream: &str) -> Held {
     };
     let timeouts = Timeouts { connect: PATIENCE, response: PATIENCE, idle: PATIENCE };
     let client = ClientSettings { timeouts, trust };
-    let gateway = server::listen(listener, 1, 16, Arc::new(gateway), client).expect("it listens");
+    let gateway =
+        server::listen(listener, 1, 16, Arc::new(gateway), client, None).expect("it listens");
     Held { gateway, came, door }
 }
 
@@ -145,7 +150,7 @@ async fn call(reply: String, settles: &str, end: &str) -> (String, String) {
     let body =
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":{}}}"#;
     let request = format!(
-        "POST /mcp HTTP/1.1\r\nHost: gateway.test\r\nContent-Type: application/json\r\n\
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Idempotency-Key: K1\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -33,6 +33,8 @@ pub(super) async fn metrics(state: web::Data<AdminState>) -> HttpResponse {
         limits: &options.limits,
         policy_reloads: options.policy.policy().reloads,
         sessions_reloads: options.policy.sessions().map(|s| s.reloads).unwrap_or_default(),
+        certificate_reloads: options.policy.certificates().map(|s| s.reloads).unwrap_or_default(),
+        handshake_failures: options.policy.handshake_failures(),
         audit_dropped: options.audit.dropped(),
     });
     match rendered {
@@ -56,6 +58,7 @@ pub(super) async fn status(state: web::Data<AdminState>) -> HttpResponse {
         "reasons": reasons,
         "policy": source(&options.policy.policy()),
         "sessions": options.policy.sessions().as_ref().map(source),
+        "certificates": options.policy.certificates().as_ref().map(source),
         "store": store(&state),
         "audit": {"dropped": options.audit.dropped()},
         "servers": options.policy.servers(),

@@ -11,10 +11,11 @@ pub use report::Report;
 
 use super::CheckArguments;
 use crate::config::{self, Config, ConfigError, PolicySource};
+use crate::gateway::tls::{Material, TlsError};
 use crate::policy::{PolicyError, PolicyErrors, PolicySet, SessionsFile};
 
 /// One thing that stands in the way, with its file and place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// In the process configuration.
     #[error(transparent)]
@@ -22,6 +23,9 @@ pub enum CheckError {
     /// In a policy document or the sessions file.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// In the listener's certificates or key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// Prints what would run and exits 0, or prints every mistake and exits 1.
@@ -41,7 +45,7 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     }
 }
 
-/// Reads a configuration, its policy and its sessions file, as `serve` would. Opens no listener
+/// Reads a configuration, its policy, its sessions file and its certificates, as `serve` would. Opens no listener
 /// and writes nothing.
 ///
 /// # Errors
@@ -52,14 +56,18 @@ pub fn check(
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Report, Vec<CheckError>> {
     let config = Config::load(file, environment).map_err(|error| vec![error.into()])?;
-    match (policy(&config), sessions(&config)) {
-        (Ok(policy), Ok(sessions)) => Ok(Report::new(config, policy, sessions)),
-        (policy, sessions) => {
+    match (policy(&config), sessions(&config), certificates(&config)) {
+        (Ok(policy), Ok(sessions), Ok(tls)) => Ok(Report::new(config, policy, sessions, tls)),
+        (policy, sessions, certificates) => {
             let of_policy = policy.err().map(Vec::from).unwrap_or_default();
-            let errors = of_policy.into_iter().chain(sessions.err());
-            Err(errors.map(CheckError::from).collect())
+            let errors = of_policy.into_iter().chain(sessions.err()).map(CheckError::from);
+            Err(errors.chain(certificates.err().map(CheckError::from)).collect())
         }
     }
+}
+
+fn certificates(config: &Config) -> Result<Option<Material>, TlsError> {
+    config.listen.tls.as_ref().map(|tls| tls.files().load()).transpose()
 }
 
 fn policy(config: &Config) -> Result<PolicySet, PolicyErrors> {

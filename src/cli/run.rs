@@ -10,15 +10,18 @@ use jiff::Timestamp;
 
 use crate::admin::{self, AdminOptions, AdminState, PolicyStatus, ServerStatus, Source};
 use crate::claim::Millis;
-use crate::config::{AuditTarget, Config, UpstreamConfig};
+use crate::config::{AuditTarget, Config, TlsConfig, UpstreamConfig};
 use crate::gateway::cors::Origins;
 use crate::gateway::drain::Drain;
+use crate::gateway::holders::Holders;
+use crate::gateway::hosts::Hosts;
 use crate::gateway::inspect::BodyLimits;
 use crate::gateway::router::Router;
 use crate::gateway::server::{self, ClientSettings, ListenError, Listening};
 use crate::gateway::state::Gateway;
+use crate::gateway::tls::{Acceptor, TlsError, TlsWatch};
 use crate::identity::Issuers;
-use crate::observe::{Audit, AuditError, Metrics, Reloads};
+use crate::observe::{Audit, AuditError, HandshakeFailures, Metrics, Reloads};
 use crate::policy::{self, PolicyWatch, SessionsWatch};
 use crate::store::memory::MemoryStore;
 use crate::store::{MonotonicClock, Store};
@@ -44,6 +47,9 @@ pub enum StartError {
     /// The system's trust store could not be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// The listener's certificates or key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// The running program.
@@ -73,6 +79,7 @@ pub async fn start(
 ) -> Result<Running, StartError> {
     let client = ClientSettings { timeouts: timeouts(&config.upstream), trust: Trust::system()? };
     let issuers = Issuers::new(client.trust.clone());
+    let tls = config.listen.tls.as_ref().map(secured).transpose()?;
     let mcp = server::bind(config.listen.mcp)?;
     let admin_listener = server::bind(config.listen.admin)?;
     let audit = Arc::new(match &config.audit {
@@ -94,6 +101,8 @@ pub async fn start(
         sessions: Arc::clone(&sessions),
         audit: Arc::clone(&audit),
         clock,
+        holders: Holders::new(),
+        hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.mcp),
         origins: Origins::new(config.listen.allowed_origins.clone(), config.listen.mcp),
         body: BodyLimits { bytes: config.request_bytes, idle: config.upstream.idle_timeout },
         reply_bytes: config.limits.reply_bytes,
@@ -108,14 +117,16 @@ pub async fn start(
             policy,
             sessions: config.sessions.is_some().then_some(sessions),
             gateway: Arc::clone(&gateway),
+            tls: tls.clone(),
         }),
+        hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.admin),
         token_sha256: config.admin_token.map(|token| *token.sha256()),
         started: Timestamp::now(),
         config: config.summary(),
     }));
     let (admin, admin_server) = serve_admin(admin_listener, Arc::clone(&admin_state))?;
-    let listening =
-        server::listen(mcp, config.listen.workers, config.listen.max_connections, gateway, client)?;
+    let (workers, connections) = (config.listen.workers, config.listen.max_connections);
+    let listening = server::listen(mcp, workers, connections, gateway, client, tls)?;
     Ok(Running {
         mcp: listening.address,
         admin,
@@ -171,6 +182,13 @@ impl Running {
     }
 }
 
+/// The listener's handshakes, under certificates that are polled from now on.
+fn secured(tls: &TlsConfig) -> Result<Arc<Acceptor>, TlsError> {
+    let watch = Arc::new(TlsWatch::load(tls.files())?);
+    rt::spawn(Arc::clone(&watch).run(tls.reload));
+    Ok(Arc::new(Acceptor::new(watch, tls.handshake_timeout, tls.max_handshakes)))
+}
+
 fn timeouts(config: &UpstreamConfig) -> Timeouts {
     Timeouts {
         connect: config.connect_timeout,
@@ -193,6 +211,7 @@ struct Watched {
     policy: Arc<PolicyWatch>,
     sessions: Option<Arc<SessionsWatch>>,
     gateway: Arc<Gateway>,
+    tls: Option<Arc<Acceptor>>,
 }
 
 impl PolicyStatus for Watched {
@@ -212,6 +231,18 @@ impl PolicyStatus for Watched {
             last_error: sessions.last_error(),
             reloads: reloads(sessions.reloads()),
         })
+    }
+
+    fn certificates(&self) -> Option<Source> {
+        self.tls.as_ref().map(|acceptor| acceptor.watch()).map(|watch| Source {
+            revision: Some(watch.snapshot().fingerprint.clone()),
+            last_error: watch.last_error(),
+            reloads: reloads(watch.reloads()),
+        })
+    }
+
+    fn handshake_failures(&self) -> HandshakeFailures {
+        self.tls.as_ref().map(|acceptor| acceptor.failures()).unwrap_or_default()
     }
 
     fn servers(&self) -> Vec<ServerStatus> {

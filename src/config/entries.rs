@@ -67,7 +67,7 @@ impl Entries {
             else {
                 continue;
             };
-            let key = format!("{}.{}", table.to_ascii_lowercase(), key.to_ascii_lowercase());
+            let key = format!("{table}.{}", key.replace("__", ".")).to_ascii_lowercase();
             entries.insert(key, Place::Variable(name), Raw::Variable(value));
         }
         Ok(entries)
@@ -94,7 +94,18 @@ impl Entries {
             for (key, value) in settings {
                 let place = line(key.span().start);
                 let key = format!("{}.{}", table.get_ref(), key.get_ref());
-                entries.insert(key, place, Raw::from_toml(value.into_inner()));
+                match value.into_inner() {
+                    DeValue::Table(inner)
+                        if super::TABLES.contains(&key.as_str()) && !inner.is_empty() =>
+                    {
+                        for (name, value) in inner {
+                            let place = line(name.span().start);
+                            let name = format!("{key}.{}", name.get_ref());
+                            entries.insert(name, place, Raw::from_toml(value.into_inner()));
+                        }
+                    }
+                    value => entries.insert(key, place, Raw::from_toml(value)),
+                }
             }
         }
         Ok(entries)

@@ -8,15 +8,17 @@
 mod entries;
 mod error;
 mod limits;
+mod tls;
 mod values;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use error::{ConfigError, Place};
 pub use limits::MAX_REQUEST_BYTES;
+pub use tls::{MAX_HANDSHAKES, TlsConfig};
 pub use values::MAX_DURATION;
 
 use crate::claim::Limits;
@@ -25,8 +27,8 @@ use entries::{Entries, Entry, MAX_CONFIG_BYTES};
 use values::or;
 
 /// Every table that a configuration may have.
-const TABLES: [&str; 8] =
-    ["listen", "policy", "sessions", "store", "limits", "upstream", "audit", "admin"];
+const TABLES: [&str; 9] =
+    ["listen", "listen.tls", "policy", "sessions", "store", "limits", "upstream", "audit", "admin"];
 
 /// Stands for a file in messages about `serve --upstream`.
 const LOCAL: &str = "--upstream";
@@ -72,6 +74,9 @@ pub struct Listen {
     pub admin: SocketAddr,
     /// The origins, such as `https://app.example.com`, whose pages may call the MCP listener.
     pub allowed_origins: Vec<String>,
+    /// The names, besides those of the machine itself, under which a loopback listener may be
+    /// asked.
+    pub allowed_hosts: Vec<String>,
     /// Worker threads of the MCP listener, 1 to [`MAX_THREADS`].
     pub workers: usize,
     /// Clients of the MCP listener at one time, 1 to [`MAX_CONNECTIONS`]: each may make the gateway
@@ -79,6 +84,8 @@ pub struct Listen {
     pub max_connections: usize,
     /// How long running calls may go on after SIGTERM.
     pub drain: Duration,
+    /// TLS of the MCP listener; `None` where it speaks plain HTTP.
+    pub tls: Option<TlsConfig>,
 }
 
 /// Where the policy comes from.
@@ -178,9 +185,11 @@ impl Default for Listen {
             mcp: loopback(8080),
             admin: loopback(8081),
             allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
             workers: threads(),
             max_connections: 4096,
             drain: Duration::from_secs(30),
+            tls: None,
         }
     }
 }
@@ -261,7 +270,10 @@ impl Config {
 
     /// What the policy must know of this process.
     pub fn load_context(&self) -> LoadContext {
-        LoadContext { loopback: self.listen.mcp.ip().is_loopback() }
+        LoadContext {
+            loopback: self.listen.mcp.ip().is_loopback(),
+            client_ca: self.listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
+        }
     }
 
     /// What `/v1/status` shows beside the store's caps: everything but secrets.
@@ -272,9 +284,11 @@ impl Config {
                 "mcp": self.listen.mcp.to_string(),
                 "admin": self.listen.admin.to_string(),
                 "allowed_origins": self.listen.allowed_origins,
+                "allowed_hosts": self.listen.allowed_hosts,
                 "workers": self.listen.workers,
                 "max_connections": self.listen.max_connections,
                 "drain_s": seconds(self.listen.drain),
+                "tls": self.listen.tls.as_ref().map(TlsConfig::summary),
             },
             "policy": match &self.policy {
                 PolicySource::Watched { path, reload } => serde_json::json!({
@@ -312,7 +326,7 @@ impl Config {
             entries.take("admin.token_sha256").map(|e| admin_token(&e)).transpose()?;
         let (limits, request_bytes) = limits::take(entries)?;
         Ok(Self {
-            listen: listen(entries, admin_token.is_some())?,
+            listen: listen(entries, folder, admin_token.is_some())?,
             policy,
             sessions: sessions(entries, folder)?,
             store: store(entries)?,
@@ -331,18 +345,14 @@ fn admin_token(entry: &Entry) -> Result<AdminToken, ConfigError> {
     })
 }
 
-fn listen(entries: &mut Entries, admin_token: bool) -> Result<Listen, ConfigError> {
-    if let Some(entry) = entries.take("listen.tls") {
-        return Err(entry.wrong(
-            "is not supported by this build: end TLS in front of this listener, and keep it on \
-             loopback or a private network",
-        ));
-    }
+fn listen(entries: &mut Entries, folder: &Path, admin_token: bool) -> Result<Listen, ConfigError> {
     let default = Listen::default();
+    let hosts = entries.take("listen.allowed_hosts");
     let listen = Listen {
         mcp: or(entries, "listen.mcp", default.mcp, Entry::address)?,
         admin: or(entries, "listen.admin", default.admin, |entry| admin(entry, admin_token))?,
         allowed_origins: or(entries, "listen.allowed_origins", Vec::new(), origins)?,
+        allowed_hosts: hosts.as_ref().map_or(Ok(Vec::new()), allowed_hosts)?,
         workers: or(entries, "listen.workers", default.workers, |entry| {
             entry.size(1, MAX_THREADS)
         })?,
@@ -350,7 +360,12 @@ fn listen(entries: &mut Entries, admin_token: bool) -> Result<Listen, ConfigErro
             entry.size(1, MAX_CONNECTIONS)
         })?,
         drain: or(entries, "listen.drain", default.drain, Entry::duration)?,
+        tls: tls::take(entries, folder)?,
     };
+    let loopback = listen.mcp.ip().is_loopback() || listen.admin.ip().is_loopback();
+    if let Some(entry) = hosts.filter(|_| !loopback && !listen.allowed_hosts.is_empty()) {
+        return Err(entry.wrong("has no effect unless a listener is loopback: leave it out"));
+    }
     // Port 0 is another free port each time.
     if listen.mcp == listen.admin && listen.mcp.port() != 0 {
         return Err(ConfigError::Value {
@@ -382,6 +397,22 @@ fn origins(entry: &Entry) -> Result<Vec<String>, ConfigError> {
         return Ok(origins);
     }
     Err(entry.wrong("must list origins such as \"https://app.example.com\", without a path"))
+}
+
+/// Names as they stand in a `Host` header, without the port.
+fn allowed_hosts(entry: &Entry) -> Result<Vec<String>, ConfigError> {
+    let names = entry.list()?;
+    let is_name = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    let is_host = |text: &String| {
+        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        bare.map_or_else(|| is_name(text), |address| address.parse::<Ipv6Addr>().is_ok())
+    };
+    if names.iter().all(is_host) {
+        return Ok(names);
+    }
+    Err(entry.wrong("must list host names such as \"mcp.example.com\", without a port"))
 }
 
 fn policy(entries: &mut Entries, folder: &Path) -> Result<PolicySource, ConfigError> {

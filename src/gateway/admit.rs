@@ -14,6 +14,7 @@ use super::inspect::{self, Media};
 use super::router::{Destination, Route};
 use super::state::Gateway;
 use super::{authenticate, key, resource_metadata};
+use crate::identity::Peer;
 
 /// A request that may be read.
 pub struct Admitted {
@@ -27,8 +28,11 @@ pub struct Admitted {
 ///
 /// # Errors
 ///
-/// 403 for one that may not call.
+/// 403 for one that may not call, and for a request that means another host.
 pub fn origin(gateway: &Gateway, head: &RequestHead) -> Result<Option<HeaderValue>, Refusal> {
+    if !gateway.hosts.admit(head.headers()) {
+        return Err(Refusal::host_not_allowed());
+    }
     gateway.origins.check(head.headers())
 }
 
@@ -75,15 +79,17 @@ pub struct NotContinued {
 pub async fn before_continue(
     gateway: &Gateway,
     request: &RequestHead,
+    peer: Option<&Peer>,
 ) -> Result<(), Box<NotContinued>> {
     let mut route = None;
-    let judged = judge(gateway, request, &mut route).await;
+    let judged = judge(gateway, request, peer, &mut route).await;
     judged.map_err(|refusal| Box::new(NotContinued { refusal, route }))
 }
 
 async fn judge(
     gateway: &Gateway,
     request: &RequestHead,
+    peer: Option<&Peer>,
     found: &mut Option<Arc<Route>>,
 ) -> Result<(), Refusal> {
     if gateway.drain.is_draining() {
@@ -95,7 +101,7 @@ async fn judge(
     }
     let route = head(gateway, request)?.route;
     let route = found.insert(route);
-    authenticate::identify(route, request).await?;
+    authenticate::identify(gateway, route, request, peer).await?;
     key::from_header(request.headers(), route.policy.idempotency.format)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use actix_web::http::header::{self, HeaderValue};
 use serde::Serialize;
 
 use crate::claim::{CapacityLimit, KeyError, SlotKey};
-use crate::identity::AuthError;
+use crate::identity::{AuthError, MtlsError};
 use crate::policy::Reason;
 
 /// What a caller may safely do next (CONTRACT section 6).
@@ -138,7 +138,8 @@ impl Refusal {
         response.body(self.body(id))
     }
 
-    fn body(&self, id: Option<&str>) -> String {
+    /// The body of [`Refusal::response`].
+    pub fn body(&self, id: Option<&str>) -> String {
         let error = ErrorObject {
             code: self.code,
             message: &self.message,
@@ -201,6 +202,29 @@ impl Refusal {
             "Requests from this web origin are not allowed; add it to `listen.allowed_origins` if \
              it should be.",
         )
+    }
+
+    /// The request's `Host` is not a name of this gateway.
+    pub fn host_not_allowed() -> Self {
+        Self::new(
+            403,
+            "host_not_allowed",
+            Advice::FixRequest,
+            "This listener answers under names of its own machine only; add the name to \
+             `listen.allowed_hosts` if it should answer under this one.",
+        )
+        .close()
+    }
+
+    /// Plain HTTP, where TLS is spoken.
+    pub fn tls_required() -> Self {
+        Self::new(
+            400,
+            "tls_required",
+            Advice::FixRequest,
+            "This listener speaks TLS and nothing was read; use https in the URL.",
+        )
+        .close()
     }
 
     /// No valid policy has been loaded yet.
@@ -351,9 +375,11 @@ impl Refusal {
             AuthError::Token(fault) => return Self::token(fault),
             AuthError::InsufficientScope => return Self::insufficient_scope(),
             AuthError::IssuerUnavailable => return Self::issuer_unavailable(),
+            AuthError::Mtls(error) => explain_certificate(error).into(),
         };
         Self::new(401, error.reason(), Advice::FixRequest, message).challenge(match error {
             AuthError::InvalidToken => r#"Bearer error="invalid_token""#,
+            AuthError::Mtls(_) => "ClientCertificate",
             _ => "Bearer",
         })
     }
@@ -365,6 +391,33 @@ impl Refusal {
             403 => r#"Bearer error="insufficient_scope""#,
             _ => "Bearer",
         })
+    }
+}
+
+/// What a person is told about a certificate that names no caller.
+fn explain_certificate(error: MtlsError) -> &'static str {
+    match error {
+        MtlsError::NoCertificate => {
+            "The connection has no client certificate; connect with the one of your session."
+        }
+        MtlsError::Expired => {
+            "The connection's client certificate has ended; connect again with a valid one."
+        }
+        MtlsError::NotTheIngress => {
+            "Only the ingress may name a caller in a header; leave the header out."
+        }
+        MtlsError::NotNamed => "The ingress named no caller; let it set its header.",
+        MtlsError::InvalidId => {
+            "The certificate does not name one session of this server's trust domain; use one whose \
+             only URI is that session's SPIFFE id."
+        }
+        MtlsError::Session(Reason::SessionRevoked) => {
+            "The certificate's session was revoked; start a new one."
+        }
+        MtlsError::Session(Reason::SessionExpired) => {
+            "The certificate's session has expired; start a new one."
+        }
+        MtlsError::Session(_) => "The certificate's session is unknown here; start a new one.",
     }
 }
 
@@ -417,6 +470,17 @@ impl Refusal {
             Advice::FixRequest,
             "An Idempotency-Key needs a caller whose identity this gateway verified; authenticate, \
              or send the call without a key.",
+        )
+    }
+
+    /// The session's certificates stood for another caller before, who may have records.
+    pub fn session_rebound() -> Self {
+        Self::new(
+            409,
+            "session_rebound",
+            Advice::Reconcile,
+            "This session belonged to another caller before, so its earlier calls cannot be found \
+             any more; look at the tool's own state, then use a session of another name.",
         )
     }
 

@@ -2,11 +2,11 @@
 //!
 //! | stage | file |
 //! |---|---|
-//! | before the body is read | [`admit`], [`cors`], [`resource_metadata`] |
+//! | before the body is read | [`admit`], [`hosts`], [`cors`], [`resource_metadata`] |
 //! | inspect | [`inspect`], [`message`], [`era`] |
 //! | policy | [`router`] |
 //! | authenticate, authorize | [`authenticate`], [`authorize`] |
-//! | claim | [`key`], [`claim`] |
+//! | claim | [`key`], [`claim`], [`holders`] |
 //! | dispatch | [`outbound`], [`dispatch`] (without a key), [`execute`] (with one) |
 //! | settle | [`settle`] |
 //! | audit | [`audit`] |
@@ -23,6 +23,8 @@ pub mod drain;
 pub mod era;
 pub mod error;
 pub mod execute;
+pub mod holders;
+pub mod hosts;
 pub mod inspect;
 pub mod key;
 pub mod message;
@@ -35,3 +37,4 @@ pub mod router;
 pub mod server;
 pub mod settle;
 pub mod state;
+pub mod tls;

@@ -11,6 +11,7 @@ use actix_web::http::header::HeaderMap;
 use actix_web::http::{ConnectionType, Version};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
+use jiff::Timestamp;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::admit::{self, Admitted};
@@ -24,7 +25,7 @@ use super::router::Route;
 use super::state::{Gateway, Worker};
 use super::{authenticate, authorize, cors, dispatch, era, execute, key, resource_metadata};
 use crate::claim::Document;
-use crate::identity::Identity;
+use crate::identity::{Credentials, Identity, Peer};
 use crate::observe::IdempotencyOutcome;
 use crate::store::Known;
 
@@ -179,14 +180,18 @@ impl Exchange<'_> {
         let headers: &HeaderMap = self.request.headers();
         let route: &Arc<Route> = &self.admitted.route;
         let policy = &route.policy;
-        let identity = authenticate::identify(route, self.request.head()).await?;
+        let (gateway, head) = (&self.worker.gateway, self.request.head());
+        let peer = self.request.conn_data::<Peer>();
+        let identity = authenticate::identify(gateway, route, head, peer).await?;
+        // Read after an issuer was waited for: a session may have been revoked meanwhile.
+        let (sessions, now) = (gateway.sessions.snapshot(), Timestamp::now());
+        let credentials = Credentials { headers, peer, sessions: &sessions, now };
         if let Some(principal) = identity.principal() {
             audit.caller(principal);
         }
         let keyed = key::is_present(headers, &policy.idempotency, message);
-        let sessions = self.worker.gateway.sessions.snapshot();
-        let asked = authorize::Asked { headers, message, keyed };
-        let decision = authorize::decide(policy, &sessions, &identity, &asked);
+        let asked = authorize::Asked { credentials: &credentials, message, keyed };
+        let decision = authorize::decide(policy, &identity, &asked);
         audit.decision(&decision);
         if !decision.allowed {
             let refusal = Refusal::unauthorized(decision.status, decision.reason);
@@ -198,12 +203,24 @@ impl Exchange<'_> {
                 let session = decision.session.as_deref().unwrap_or_default();
                 let claim = claim::claim(policy, &identity, session, &key, call)?;
                 audit.slot(claim.begin.slot);
+                self.hold(&identity)?;
                 match self.worker.gateway.store.look_up(&claim.begin) {
                     Some(known) => Ok(Next::Known(claim, known)),
                     None => Ok(Next::Claim(claim, self.outbound(&identity, body, true)?)),
                 }
             }
             _ => Ok(Next::Forward(self.outbound(&identity, body, false)?)),
+        }
+    }
+
+    /// A session whose certificates stand for another caller now takes no keys.
+    fn hold(&self, identity: &Identity) -> Result<(), Refusal> {
+        let policy = &self.admitted.route.policy;
+        let named = identity.verified().and_then(|caller| Some((caller.session()?, caller)));
+        let (Some((session, caller)), Some(uid)) = (named, &policy.uid) else { return Ok(()) };
+        match self.worker.gateway.holders.is_same(uid, session, caller.principal()) {
+            true => Ok(()),
+            false => Err(Refusal::session_rebound()),
         }
     }
 

@@ -27,7 +27,7 @@ impl Route {
     pub fn resource(&self) -> Option<&Resource> {
         match &self.policy.auth {
             Auth::OAuth(rules) => rules.resource.as_ref(),
-            Auth::ApiKey(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
+            Auth::ApiKey(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
         }
     }
 }
@@ -144,7 +144,7 @@ impl Router {
                 .filter(|route| route.policy.auth == policy.auth)
                 .and_then(|route| route.verifier.clone())
                 .or_else(|| Some(self.issuers.verifier(rules))),
-            Auth::ApiKey(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
+            Auth::ApiKey(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
         };
         Arc::new(Route { policy: Arc::clone(policy), circuit, metrics, verifier })
     }

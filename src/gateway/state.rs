@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::cors::Origins;
 use super::drain::Drain;
+use super::holders::Holders;
+use super::hosts::Hosts;
 use super::inspect::BodyLimits;
 use super::router::Router;
 use crate::observe::Audit;
@@ -25,6 +27,10 @@ pub struct Gateway {
     pub clock: Arc<dyn Clock>,
     /// Which web origins may call.
     pub origins: Origins,
+    /// Whom the sessions of certificates stand for.
+    pub holders: Holders,
+    /// Under which names it answers.
+    pub hosts: Hosts,
     /// Bounds on request bodies; `idle` bounds a client that takes nothing, too.
     pub body: BodyLimits,
     /// The most bytes of a reply that are kept (`limits.reply_bytes`).

@@ -12,5 +12,5 @@ mod throttle;
 pub use audit::{Audit, AuditDecision, AuditError, AuditEvent};
 pub use labels::{AttemptResult, IdempotencyOutcome, StatusClass};
 pub use log::{LOG_VARIABLE, LogError, init_logging};
-pub use metrics::{Metrics, MetricsError, Readings, Reloads, ServerMetrics};
+pub use metrics::{HandshakeFailures, Metrics, MetricsError, Readings, Reloads, ServerMetrics};
 pub(crate) use throttle::Throttle;

@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::document;
+use super::mtls::{self, MtlsRules};
 use super::oauth::{self, OAuth};
 use super::secret::SecretSources;
+use super::set::LoadContext;
 use super::words::AuthMode;
 use crate::identity::Principal;
 
@@ -19,6 +21,8 @@ pub enum Auth {
     ApiKey(ApiKeys),
     /// An access token of an OAuth issuer.
     OAuth(Arc<OAuth>),
+    /// A verified client certificate whose SPIFFE id names a session binding.
+    Mtls(MtlsRules),
     /// One configured principal, on a loopback listener only.
     Static(Principal),
     /// Unverified governance headers.
@@ -33,6 +37,7 @@ impl Auth {
         match self {
             Self::ApiKey(_) => "api_key",
             Self::OAuth(_) => "oauth",
+            Self::Mtls(_) => "mtls",
             Self::Static(_) => "static",
             Self::Header => "header",
             Self::None => "none",
@@ -41,7 +46,7 @@ impl Auth {
 
     /// Whether a caller can be verified, which idempotency keys need.
     pub const fn verifies(&self) -> bool {
-        matches!(self, Self::ApiKey(_) | Self::OAuth(_) | Self::Static(_))
+        matches!(self, Self::ApiKey(_) | Self::OAuth(_) | Self::Mtls(_) | Self::Static(_))
     }
 }
 
@@ -89,12 +94,13 @@ impl fmt::Debug for ApiKey {
 }
 
 /// What is wrong: the field and the problem.
-type Mistake = (String, String);
+pub(super) type Mistake = (String, String);
 
-/// Reads the `auth` table; `loopback` says whether every caller is on this machine.
+/// Reads the `auth` table of a server in this namespace.
 pub(super) fn build(
     auth: document::Auth,
-    loopback: bool,
+    namespace: &str,
+    context: LoadContext,
     sources: &SecretSources<'_>,
 ) -> Result<Auth, Mistake> {
     let mode = auth.mode.unwrap_or_default();
@@ -102,7 +108,8 @@ pub(super) fn build(
     match mode {
         AuthMode::ApiKey => api_keys(auth.api_keys.unwrap_or_default()).map(Auth::ApiKey),
         AuthMode::OAuth => oauth::build(auth, sources).map(|rules| Auth::OAuth(Arc::new(rules))),
-        AuthMode::Static if !loopback => Err(mistake(
+        AuthMode::Mtls => mtls::build(&auth, namespace, context).map(Auth::Mtls),
+        AuthMode::Static if !context.loopback => Err(mistake(
             "auth.mode",
             "`static` would let every caller of a listener that is not loopback act as this \
              principal: use `api_key`, or let `[listen] mcp` be 127.0.0.1 or [::1]",
@@ -142,6 +149,14 @@ fn refuse_fields_of_other_modes(auth: &document::Auth, mode: AuthMode) -> Result
     }
     if mode != AuthMode::ApiKey && auth.api_keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
         return Err(mistake("auth.api_keys", "needs `mode: api_key`"));
+    }
+    let of_mtls = [
+        ("auth.trust_domain", &auth.trust_domain),
+        ("auth.ingress_spiffe_id", &auth.ingress_spiffe_id),
+        ("auth.spiffe_header", &auth.spiffe_header),
+    ];
+    if let Some((field, _)) = of_mtls.iter().find(|(_, text)| mode != AuthMode::Mtls && set(text)) {
+        return Err(mistake(field, "needs `mode: mtls`"));
     }
     let subjects = [
         ("auth.human_id", &auth.human_id),
@@ -196,6 +211,6 @@ fn principal(
         .map_err(|problem| mistake("auth", &problem.to_string()))
 }
 
-fn mistake(field: &str, problem: &str) -> Mistake {
+pub(super) fn mistake(field: &str, problem: &str) -> Mistake {
     (field.to_owned(), problem.to_owned())
 }

@@ -12,6 +12,7 @@ use super::server::{
     IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool, UpstreamToken,
 };
 use super::session::Bindings;
+use super::set::LoadContext;
 use super::words::Keys;
 use crate::claim::Pointer;
 
@@ -61,17 +62,18 @@ impl Mistakes {
     }
 }
 
-/// Builds a server; `loopback` says whether the MCP listener is reached from this machine alone.
+/// Builds a server for a listener of this kind.
 pub(super) fn server(
     document: Document,
-    loopback: bool,
+    context: LoadContext,
     sources: &SecretSources<'_>,
 ) -> Result<ServerPolicy, Vec<Mistake>> {
     let mut mistakes = Mistakes::default();
     mistakes.keep(schema_version(&document.schema_version));
     let namespace = document.server.namespace.clone().unwrap_or_default();
     let identity = mistakes.keep(identity(document.server));
-    let auth = mistakes.keep(auth::build(document.auth.unwrap_or_default(), loopback, sources));
+    let auth = document.auth.unwrap_or_default();
+    let auth = mistakes.keep(auth::build(auth, &namespace, context, sources));
     let session = mistakes.keep(session(document.session.unwrap_or_default(), sources));
     let tools = mistakes.keep(tools(document.tools.unwrap_or_default()));
     let grants = mistakes.keep(Grants::build(document.grants.unwrap_or_default()));
@@ -221,6 +223,11 @@ pub(super) fn upstream(text: &str) -> Result<Uri, &'static str> {
     Ok(uri)
 }
 
+/// Whether a header, its name in lower case, means something else already.
+pub(super) fn is_taken(header: &str) -> bool {
+    TAKEN_HEADERS.contains(&header)
+}
+
 fn session(
     session: document::Session,
     sources: &SecretSources<'_>,
@@ -229,7 +236,7 @@ fn session(
     let name = set(session.header_name).unwrap_or_else(|| DEFAULT_SESSION_HEADER.to_owned());
     let header_name: HeaderName =
         name.parse().map_err(|_| wrong("is not a valid HTTP header name"))?;
-    if TAKEN_HEADERS.contains(&header_name.as_str()) {
+    if is_taken(header_name.as_str()) {
         return Err(wrong("is taken: choose a header that has no other meaning"));
     }
     let upstream_token =
@@ -237,7 +244,9 @@ fn session(
     if upstream_token.as_ref().is_some_and(|token| token.header.as_str() == header_name.as_str()) {
         return Err(wrong("is the header of the upstream's credential too: give each its own"));
     }
-    Ok(SessionRules { required: session.required.unwrap_or_default(), header_name, upstream_token })
+    let outbound_name = name.parse().map_err(|_| wrong("is not a valid HTTP header name"))?;
+    let required = session.required.unwrap_or_default();
+    Ok(SessionRules { required, header_name, outbound_name, upstream_token })
 }
 
 /// The gateway's own credential at the upstream: in `Authorization` as a bearer token, in any other

@@ -89,6 +89,9 @@ pub(super) struct Auth {
     _session_id_header: WithoutEffect,
     #[serde(rename = "token_header", deserialize_with = "unsupported::token_header")]
     _token_header: (),
+    pub trust_domain: Text,
+    pub ingress_spiffe_id: Text,
+    pub spiffe_header: Text,
     pub issuer_url: Text,
     pub audience: Text,
     pub resource: Text,

@@ -11,6 +11,7 @@ mod build;
 mod document;
 mod error;
 mod grant;
+mod mtls;
 mod oauth;
 mod read;
 mod reload;
@@ -25,13 +26,16 @@ mod words;
 
 pub use auth::{ApiKey, ApiKeys, Auth, MAX_API_KEYS};
 pub use authorize::{Decision, Reason, Request, authorize};
+pub(crate) use authorize::{binding, live};
 pub use build::MAX_NAME;
 pub use error::{Place, PolicyError, PolicyErrors};
 pub use grant::{Grant, Grants, Subjects, ToolRule};
+pub use mtls::MtlsRules;
 pub use oauth::{
     Algorithm, Endpoint, Introspection, MAX_INTROSPECTION_CACHE, MAX_LEEWAY, MAX_LISTED, MAX_TEXT,
     OAuth, PrincipalClaims, RESOURCE_METADATA, Resource,
 };
+pub(crate) use reload::{Digest, SETTLE, Tracker, every_so_often, settled};
 pub use reload::{Polled, Reloads};
 pub use secret::{MAX_SECRET_BYTES, Secret, SecretSource};
 pub use server::{

@@ -90,6 +90,8 @@ pub struct SessionRules {
     pub required: bool,
     /// The header that names it.
     pub header_name: HeaderName,
+    /// The same as upstream requests call it.
+    pub outbound_name: hyper::header::HeaderName,
     /// The gateway's own credential at the upstream, where it has one.
     pub upstream_token: Option<UpstreamToken>,
 }

@@ -24,6 +24,8 @@ pub const MAX_SERVERS: usize = 256;
 pub struct LoadContext {
     /// Whether the MCP listener is reached from this machine alone, as mode `static` needs.
     pub loopback: bool,
+    /// Whether the MCP listener asks clients for a certificate, as mode `mtls` needs.
+    pub client_ca: bool,
 }
 
 /// Every governed server. One set serves one exchange from end to end.
@@ -143,7 +145,7 @@ fn server(
         variable: |name| std::env::var(name).ok(),
         log,
     };
-    build::server(document, context.loopback, &sources).map_err(|mistakes| {
+    build::server(document, context, &sources).map_err(|mistakes| {
         let error = |(field, problem)| PolicyError::Document {
             file: file.to_owned(),
             place: Place { position: None, field: Some(field) },

@@ -122,21 +122,21 @@ impl SlotRules {
 fn static_principal(server: &ServerPolicy) -> Option<&Principal> {
     match &server.auth {
         Auth::Static(principal) => Some(principal),
-        Auth::ApiKey(_) | Auth::OAuth(_) | Auth::Header | Auth::None => None,
+        Auth::ApiKey(_) | Auth::OAuth(_) | Auth::Mtls(_) | Auth::Header | Auth::None => None,
     }
 }
 
 fn oauth(server: &ServerPolicy) -> Option<&OAuth> {
     match &server.auth {
         Auth::OAuth(rules) => Some(rules),
-        Auth::ApiKey(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
+        Auth::ApiKey(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
     }
 }
 
 fn api_keys(server: &ServerPolicy) -> impl Iterator<Item = &ApiKey> {
     match &server.auth {
         Auth::ApiKey(keys) => Some(keys.iter()),
-        Auth::OAuth(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
+        Auth::OAuth(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
     }
     .into_iter()
     .flatten()

@@ -103,6 +103,8 @@ pub enum AuthMode {
     ApiKey,
     /// By an access token of an OAuth issuer.
     OAuth,
+    /// By a client certificate.
+    Mtls,
     /// One configured principal.
     Static,
     /// By unverified headers. The default, as on the platform.
@@ -165,12 +167,11 @@ impl Word for AuthMode {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("api_key", Self::ApiKey),
         ("oauth", Self::OAuth),
+        ("mtls", Self::Mtls),
         ("static", Self::Static),
         ("header", Self::Header),
         ("none", Self::None),
     ];
-    const UNSUPPORTED: &'static [(&'static str, &'static str)] =
-        &[("mtls", "use `api_key` or `oauth`")];
 }
 
 impl Word for Approval {

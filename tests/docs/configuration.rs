@@ -7,16 +7,19 @@ use std::path::Path;
 use onceward::claim::{Limits, SlotKey};
 use onceward::config::{Config, ConfigError};
 use onceward::observe::{
-    AttemptResult, AuditDecision, AuditEvent, IdempotencyOutcome, Metrics, Readings, Reloads,
-    StatusClass,
+    AttemptResult, AuditDecision, AuditEvent, HandshakeFailures, IdempotencyOutcome, Metrics,
+    Readings, Reloads, StatusClass,
 };
 use onceward::store::Occupancy;
 
 use crate::markdown::{code, fences, rows, section};
 
 const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
-const SOURCES: [&str; 2] =
-    [include_str!("../../src/config/mod.rs"), include_str!("../../src/config/limits.rs")];
+const SOURCES: [&str; 3] = [
+    include_str!("../../src/config/mod.rs"),
+    include_str!("../../src/config/limits.rs"),
+    include_str!("../../src/config/tls.rs"),
+];
 const ADMIN: &str = include_str!("../../src/admin/mod.rs");
 
 /// One row of a table of keys.
@@ -80,11 +83,13 @@ fn configured(
     let mut all = BTreeMap::from([
         ("policy.path", "\"policy.yaml\""),
         ("sessions.path", "\"sessions.json\""),
+        ("listen.tls.cert", "\"cert.pem\""),
+        ("listen.tls.key", "\"key.pem\""),
     ]);
     all.extend(settings.iter().copied());
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in all {
-        let (table, key) = name.split_once('.').expect("table.key");
+        let (table, key) = name.rsplit_once('.').expect("table.key");
         *tables.entry(table).or_default() += &format!("{key} = {value}\n");
     }
     let text: String = tables.iter().map(|(name, body)| format!("[{name}]\n{body}")).collect();
@@ -96,16 +101,17 @@ fn configured(
 fn every_key_is_accepted_from_file_and_variable_and_no_other() {
     for setting in settings() {
         let value = setting.sample();
-        let (table, key) = setting.key.split_once('.').expect("table.key");
-        let variable = format!("ONCEWARD_{}__{}", table.to_uppercase(), key.to_uppercase());
+        let (table, _) = setting.key.split_once('.').expect("table.key");
+        let variable = format!("ONCEWARD_{}", setting.key.to_uppercase().replace('.', "__"));
         assert_eq!(setting.variable, variable);
         let from_file = setting.with(&value).unwrap_or_else(|error| panic!("{error}"));
         let bare = value.trim_matches(['"', '[', ']']);
         let from_variable = configured(&[], &[(&variable, bare)]);
         assert_eq!(from_variable, Ok(from_file), "{variable}");
         let local = Config::local("http://127.0.0.1:1".into(), [(variable, bare.into())]);
-        // `sessions.sync` has no effect without its path.
-        let alone = table != "policy" && setting.key != "sessions.sync";
+        // `sessions.sync` has no effect without its path, nor has a part of TLS alone.
+        let part = setting.key == "sessions.sync" || setting.key.starts_with("listen.tls.");
+        let alone = table != "policy" && !part;
         assert_eq!(local.is_ok(), alone, "{} with --upstream", setting.key);
     }
     let unknown = configured(&[("listen.port", "8080")], &[]);
@@ -165,10 +171,14 @@ fn every_bound_is_the_real_one() {
                 outside("\"2592000001ms\"");
             }
             ("list of texts", ..) => {
-                let origins = |count| format!("[{}]", "\"http://a\",".repeat(count));
-                assert_eq!((least, most), ("0", "256 origins"));
-                inside(&origins(256));
-                outside(&origins(257));
+                let (one, bound) = match setting.key.as_str() {
+                    "listen.allowed_origins" => ("http://a", "256 origins"),
+                    _ => ("a.example", "256 hosts"),
+                };
+                let list = |count| format!("[{}]", format!("\"{one}\",").repeat(count));
+                assert_eq!((least, most), ("0", bound));
+                inside(&list(256));
+                outside(&list(257));
             }
             (kind, ..) => panic!("{}: bounds of {kind}", setting.key),
         }
@@ -191,14 +201,15 @@ fn no_key_of_the_code_is_left_out() {
     for source in SOURCES {
         let source = source.split("#[cfg(test)]").next().unwrap_or(source);
         for literal in source.split('"') {
-            let is_key = literal.split_once('.').is_some_and(|(table, key)| {
+            let is_key = literal.rsplit_once('.').is_some_and(|(table, key)| {
                 PAGE.contains(&format!("`{table}."))
                     && !key.is_empty()
                     && key.bytes().all(|byte| byte.is_ascii_lowercase() || b"_256".contains(&byte))
             });
             if is_key {
                 found += 1;
-                let named = listed.contains(literal) || code(refused).contains(&literal);
+                let table = PAGE.contains(&format!("\n## {literal}\n"));
+                let named = table || listed.contains(literal) || code(refused).contains(&literal);
                 assert!(named, "{literal} is not in the page");
             }
         }
@@ -219,6 +230,8 @@ fn exposition() -> String {
         limits: &Limits::default(),
         policy_reloads: Reloads::default(),
         sessions_reloads: Reloads::default(),
+        certificate_reloads: Reloads::default(),
+        handshake_failures: HandshakeFailures::default(),
         audit_dropped: 0,
     };
     metrics.render(&readings).expect("the text")

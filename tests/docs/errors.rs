@@ -11,8 +11,11 @@ const PAGE: &str = include_str!("../../docs/ERRORS.md");
 const REFUSALS: &str = include_str!("../../src/gateway/error.rs");
 const AUTHORIZATION: &str = include_str!("../../src/policy/authorize.rs");
 const OAUTH_REFUSALS: &str = include_str!("../../src/gateway/error/oauth.rs");
-const AUTHENTICATION: &str = include_str!("../../src/identity/mod.rs");
-const TOKENS: &str = include_str!("../../src/identity/oauth/fault.rs");
+const AUTHENTICATION: [&str; 3] = [
+    include_str!("../../src/identity/mod.rs"),
+    include_str!("../../src/identity/mtls.rs"),
+    include_str!("../../src/identity/oauth/fault.rs"),
+];
 
 /// What a reason stands for.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,9 +108,8 @@ fn policy_reasons() -> BTreeMap<String, Facts> {
 
 /// The reasons of authentication.
 fn authentication_reasons() -> BTreeMap<String, Facts> {
-    let arms =
-        [AUTHENTICATION, TOKENS].map(|source| between(source, "fn reason(self)", "\n    }\n"));
-    let names = arms.iter().flat_map(|arms| arms.split('"').skip(1).step_by(2));
+    let arms = AUTHENTICATION.map(|source| between(source, "fn reason(self)", "\n    }\n"));
+    let names = arms.into_iter().flat_map(|arms| arms.split('"').skip(1).step_by(2));
     names.map(|name| (name.to_owned(), Facts::by_policy(401))).collect()
 }
 

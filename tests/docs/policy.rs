@@ -16,7 +16,7 @@ const DOCUMENT: &str = concat!(
     include_str!("../../src/policy/document.rs"),
     include_str!("../../src/policy/oauth/fields.rs"),
 );
-const CONTEXT: LoadContext = LoadContext { loopback: true };
+const CONTEXT: LoadContext = LoadContext { loopback: true, client_ca: true };
 
 /// What the shorter examples leave out.
 const LEFT_OUT: &str =

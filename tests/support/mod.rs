@@ -8,6 +8,7 @@ mod message;
 mod metrics;
 mod policy;
 mod reply;
+mod tls;
 mod upstream;
 
 pub use gateway::{Finished, Gateway, Setup, run};
@@ -18,6 +19,7 @@ pub use message::{
 };
 pub use policy::{Policy, grant, session};
 pub use reply::{Gate, Live, Reply, http, json_reply, result_for};
+pub use tls::{Authority, Issued, TlsClient};
 pub use upstream::Upstream;
 
 use std::future::Future;

@@ -210,7 +210,7 @@ async fn no_secret_no_raw_key_and_no_payload_is_ever_written_down() {
         let mut connection = Conn::open(gateway.admin).await;
         connection
             .send(format!(
-                "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {admin_token}\r\n\r\n"
+                "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {admin_token}\r\n\r\n"
             ))
             .await;
         let answer = connection.response().await.expect("an answer");
@@ -270,8 +270,9 @@ async fn an_admin_token_is_asked_for_where_one_is_set() {
         assert_eq!(gateway.admin(path).await.status, 401, "{path}");
         for (token, status) in [("wrong", 401), ("let-me-in", 200)] {
             let mut connection = Conn::open(gateway.admin).await;
-            let head =
-                format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+            let head = format!(
+                "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+            );
             connection.send(head).await;
             assert_eq!(connection.response().await.expect("an answer").status, status);
         }

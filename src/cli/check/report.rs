@@ -4,13 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use hyper::Uri;
+use jiff::Timestamp;
 
 use super::warnings::warnings;
 use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
 use crate::config::{AuditTarget, Config, PolicySource, UpstreamConfig};
+use crate::gateway::tls::Material;
 use crate::policy::{
-    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, OAuth, PolicySet, PrincipalClaims,
-    ServerPolicy, SessionsFile, Streams,
+    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, OAuth, PolicySet,
+    PrincipalClaims, ServerPolicy, SessionsFile, Streams,
 };
 
 /// What would run.
@@ -19,20 +21,30 @@ pub struct Report {
     config: Config,
     policy: PolicySet,
     sessions: Option<SessionsFile>,
+    /// The fingerprint of the certificate that clients are shown, and its end.
+    certificate: Option<(String, Timestamp)>,
     /// What works, but hardly as it is meant.
     pub(super) warnings: Vec<String>,
 }
 
 impl Report {
-    pub(super) fn new(config: Config, policy: PolicySet, sessions: Option<SessionsFile>) -> Self {
-        let warnings = warnings(&config, &policy, sessions.as_ref());
-        Self { config, policy, sessions, warnings }
+    pub(super) fn new(
+        config: Config,
+        policy: PolicySet,
+        sessions: Option<SessionsFile>,
+        tls: Option<Material>,
+    ) -> Self {
+        let certificate = tls.map(|material| (material.fingerprint, material.not_after));
+        let end = certificate.as_ref().map(|(_, end)| *end);
+        let warnings = warnings(&config, &policy, sessions.as_ref(), end);
+        Self { config, policy, sessions, certificate, warnings }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         listeners(f, &self.config)?;
+        tls(f, self)?;
         limits(f, &self.config)?;
         upstream(f, &self.config.upstream)?;
         sources(f, self)?;
@@ -54,7 +66,23 @@ fn listeners(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
     writeln!(f, "  mcp         {} (workers: {}, drain: {drain})", listen.mcp, listen.workers)?;
     writeln!(f, "  admin       {}, {token}", listen.admin)?;
     let origins = listen.allowed_origins.join(", ");
-    writeln!(f, "  origins     {}", or_none(&origins))
+    writeln!(f, "  origins     {}", or_none(&origins))?;
+    writeln!(f, "  hosts       {}", or_none(&listen.allowed_hosts.join(", ")))
+}
+
+fn tls(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    let Some(tls) = &report.config.listen.tls else { return writeln!(f, "  tls         none") };
+    let (cert, key) = (tls.cert.display(), tls.key.display());
+    writeln!(f, "  tls         {cert} with {key}, read every {}", length(tls.reload))?;
+    if let Some((fingerprint, end)) = &report.certificate {
+        writeln!(f, "  certificate {fingerprint}, until {end}")?;
+    }
+    let limit = length(tls.handshake_timeout);
+    writeln!(f, "  handshakes  {} at a time, {limit} each", tls.max_handshakes)?;
+    match &tls.client_ca {
+        None => writeln!(f, "  clients     without certificates"),
+        Some(file) => writeln!(f, "  clients     certificates of {}", file.display()),
+    }
 }
 
 fn limits(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
@@ -130,6 +158,7 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     match &server.auth {
         Auth::ApiKey(keys) => writeln!(f, "  auth        api_key (keys: {})", keys.len())?,
         Auth::OAuth(rules) => oauth(f, rules)?,
+        Auth::Mtls(rules) => mtls(f, rules)?,
         other => writeln!(f, "  auth        {}", other.mode())?,
     }
     let (mode, default) = (mode(server.mode), default_decision(server.default_decision));
@@ -172,6 +201,14 @@ fn oauth(f: &mut fmt::Formatter<'_>, rules: &OAuth) -> fmt::Result {
                 "  opaque      asked at {endpoint} as {id} (secret: {source}), kept {cache}"
             )
         }
+    }
+}
+
+fn mtls(f: &mut fmt::Formatter<'_>, rules: &MtlsRules) -> fmt::Result {
+    writeln!(f, "  auth        mtls (trust domain: {})", rules.trust_domain)?;
+    match &rules.ingress {
+        None => writeln!(f, "  ingress     none"),
+        Some(id) => writeln!(f, "  ingress     {id}, in {}", rules.header),
     }
 }
 

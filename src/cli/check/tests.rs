@@ -114,6 +114,56 @@ grants: [{ name: g, human_id: ann, allowed_side_effects: [write] }]
 }
 
 #[test]
+fn tls_and_certificates_are_shown_without_the_key() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
+    let pem = |label: &str, der: &[u8]| {
+        let body = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, der);
+        format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+    };
+    let tls = "[listen]\nallowed_hosts = [\"mcp.example.com\"]\n[listen.tls]\ncert = \"c.pem\"\n\
+               key = \"k.pem\"\nclient_ca = \"c.pem\"\nmax_handshakes = 9\n";
+    let auth = "auth: { mode: mtls, trust_domain: example.org, \
+                ingress_spiffe_id: 'spiffe://example.org/edge' }\n";
+    let policy = POLICY.lines().map(|line| match line.starts_with("auth:") {
+        true => auth.to_owned(),
+        false => format!("{line}\n"),
+    });
+    let files = Files::new(&format!("{CONFIG}{tls}"), &policy.collect::<String>());
+    assert!(files.check().expect_err("no files").contains("c.pem: cannot be read"));
+    files.write("c.pem", &pem("CERTIFICATE", made.cert.der()));
+    let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
+    files.write("k.pem", &key);
+    let report = files.check().expect("good");
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let text = report.to_string();
+    for part in [
+        "hosts       mcp.example.com",
+        "c.pem with ",
+        "k.pem, read every 5s",
+        "until 4096-01-01T00:00:00Z",
+        "handshakes  9 at a time, 5s each",
+        "clients     certificates of ",
+        "auth        mtls (trust domain: example.org)",
+        "ingress     spiffe://example.org/edge, in x-mcp-verified-spiffe-id",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing:\n{text}");
+    }
+    let secret = key.lines().nth(1).expect("a line");
+    assert!(!text.contains(secret) && !format!("{report:?}").contains(secret));
+
+    let own = rcgen::KeyPair::generate().expect("a key");
+    let mut past = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    past.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    files.write("c.pem", &pem("CERTIFICATE", past.self_signed(&own).expect("made").der()));
+    files.write("k.pem", &pem("PRIVATE KEY", &own.serialize_der()));
+    let warnings = files.check().expect("good").warnings.join("\n");
+    assert!(warnings.contains("has ended"), "{warnings}");
+
+    files.write("k.pem", &key[..key.len() / 2]);
+    assert!(files.check().expect_err("torn").contains("k.pem: holds no private key"));
+}
+
+#[test]
 fn every_mistake_is_named_with_its_file() {
     let config = format!("{CONFIG}[sessions]\npath = \"sessions.json\"\n");
     let files = Files::new(&config, &format!("{POLICY}colour: red\n"));

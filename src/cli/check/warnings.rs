@@ -1,5 +1,7 @@
 //! What can be served, but hardly as it is meant.
 
+use jiff::Timestamp;
+
 use crate::config::Config;
 use crate::policy::{Auth, DefaultDecision, Keys, Mode, PolicySet, ServerPolicy, SessionsFile};
 
@@ -11,8 +13,12 @@ pub(super) fn warnings(
     config: &Config,
     policy: &PolicySet,
     sessions: Option<&SessionsFile>,
+    certificate_end: Option<Timestamp>,
 ) -> Vec<String> {
     let mut warnings = of_process(config, sessions);
+    if certificate_end.is_some_and(|end| end < Timestamp::now()) {
+        warnings.push("the certificate of `[listen.tls]` has ended: clients refuse it".to_owned());
+    }
     for server in policy.servers() {
         let found = of_server(server, config.sessions.is_some());
         warnings.extend(found.into_iter().map(|text| format!("server {}: {text}", server.name)));
@@ -22,8 +28,11 @@ pub(super) fn warnings(
 
 fn of_process(config: &Config, sessions: Option<&SessionsFile>) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (name, address) in [("mcp", config.listen.mcp), ("admin", config.listen.admin)] {
-        if !address.ip().is_loopback() {
+    let secured = config.listen.tls.is_some();
+    for (name, address, tls) in
+        [("mcp", config.listen.mcp, secured), ("admin", config.listen.admin, false)]
+    {
+        if !address.ip().is_loopback() && !tls {
             warnings.push(format!(
                 "`[listen] {name}` is not loopback and speaks plain HTTP: end TLS in front of it, \
                  or credentials can be read on the way"
@@ -93,7 +102,9 @@ fn of_grants(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
     if server.grants.nobodys() > 0 {
         warn("a grant without `human_id`, `agent_id` and `team_id` names nobody");
     }
-    if server.session.required && server.session_count() == 0 && !sessions_file {
+    if matches!(server.auth, Auth::Mtls(_)) && server.session_count() == 0 && !sessions_file {
+        warn("mode `mtls` knows its callers by their sessions, but there is none: all are refused");
+    } else if server.session.required && server.session_count() == 0 && !sessions_file {
         warn("a session is required, but there is none, so every tools/call is refused");
     }
     let mut unknown: Vec<&str> = server

@@ -286,7 +286,7 @@ impl Verifier {
 /// A token that is valid may still lack a scope.
 fn admitted(holder: Holder) -> Result<Identity, AuthError> {
     match holder.has_scopes {
-        true => Ok(Identity::Verified(Verified(holder.principal))),
+        true => Ok(Identity::Verified(Verified::new(&holder.principal))),
         false => Err(AuthError::InsufficientScope),
     }
 }

@@ -61,6 +61,10 @@ pub struct Readings<'a> {
     pub policy_reloads: Reloads,
     /// Loads of the sessions file, the first one included; zero where none is configured.
     pub sessions_reloads: Reloads,
+    /// Loads of the listener's certificates, the first one included; zero without TLS.
+    pub certificate_reloads: Reloads,
+    /// Connections of the listener that did not begin; zero without TLS.
+    pub handshake_failures: HandshakeFailures,
     /// Audit lines that were not written.
     pub audit_dropped: u64,
 }
@@ -72,6 +76,18 @@ pub struct Reloads {
     pub succeeded: u64,
     /// It was not, and the last good one stayed.
     pub failed: u64,
+}
+
+/// Why connections of a TLS listener did not begin, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HandshakeFailures {
+    /// They took too long.
+    pub timeout: u64,
+    /// They spoke something else.
+    pub not_tls: u64,
+    /// They broke off, or TLS refused them: a protocol of the past, a certificate that nobody
+    /// vouches for.
+    pub refused: u64,
 }
 
 impl Metrics {
@@ -244,7 +260,8 @@ fn store_families(occupancy: &Occupancy, limits: &Limits) -> [MetricFamily; 3] {
     ]
 }
 
-fn process_families(readings: &Readings<'_>) -> [MetricFamily; 4] {
+fn process_families(readings: &Readings<'_>) -> [MetricFamily; 6] {
+    let HandshakeFailures { timeout, not_tls, refused } = readings.handshake_failures;
     let reloads = |reloads: Reloads| {
         [("success", reloads.succeeded), ("failure", reloads.failed)]
             .map(|(result, count)| Sample::count(&[("result", result)], count))
@@ -259,6 +276,17 @@ fn process_families(readings: &Readings<'_>) -> [MetricFamily; 4] {
             "onceward_sessions_reloads_total",
             "Loads of a changed sessions file by result; after a failure the last good one stays.",
             reloads(readings.sessions_reloads),
+        ),
+        exposition::counter(
+            "onceward_certificate_reloads_total",
+            "Loads of changed certificates of the listener by result; after a failure the last good ones stay.",
+            reloads(readings.certificate_reloads),
+        ),
+        exposition::counter(
+            "onceward_handshake_failures_total",
+            "Connections of a TLS listener that did not begin, by cause.",
+            [("timeout", timeout), ("not_tls", not_tls), ("refused", refused)]
+                .map(|(cause, count)| Sample::count(&[("cause", cause)], count)),
         ),
         exposition::counter(
             "onceward_audit_dropped_total",

@@ -12,7 +12,6 @@ const REFUSED: &[(&str, &[&str])] = &[
         &["api_keys[0]", "`secret`"],
     ),
     // What this build does not have.
-    ("auth: { mode: mtls }\n", &["auth.mode", "`mtls` is not supported by this build"]),
     ("auth: { token_header: X-Token }\n", &["auth.token_header", "not supported by this build"]),
     ("tools: [{ name: t, approval: required }]\n", &["tools[0].approval", "not supported"]),
     (

@@ -15,6 +15,7 @@ use onceward::gateway::inspect::BodyLimits;
 use onceward::gateway::router::Router;
 use onceward::gateway::server::{self, ClientSettings, Listening};
 use onceward::gateway::state::Gateway;
+use onceward::identity::Issuers;
 use onceward::observe::{Audit, Metrics};
 use onceward::policy::{LoadContext, PolicySet, PolicyWatch, SessionsWatch};
 use onceward::store::{
@@ -100,12 +101,13 @@ fn gateway(upstream: &str) -> Held {
     let context = LoadContext { loopback: true, client_ca: true };
     let policy = PolicySet::local(upstream, context).expect("a policy");
     let circuit = CircuitSettings { failures: 5, open_for: Millis(1000), max_in_flight: 8 };
+    let trust = Trust::system().expect("a trust store");
     let listener = server::bind(([127, 0, 0, 1], 0).into()).expect("an address");
     let address = listener.local_addr().expect("an address");
     let watch = Arc::new(PolicyWatch::fixed(policy));
     let gateway = Gateway {
         store: Arc::new(HeldStore { came: came_sender, door: held }),
-        router: Router::new(watch, Arc::new(Metrics::new()), circuit),
+        router: Router::new(watch, Arc::new(Metrics::new()), circuit, Issuers::new(trust.clone())),
         sessions: Arc::new(SessionsWatch::new(None)),
         audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("an audit trail")),
         traces: None,
@@ -118,7 +120,7 @@ fn gateway(upstream: &str) -> Held {
         drain: Drain::new(),
     };
     let timeouts = Timeouts { connect: PATIENCE, response: PATIENCE, idle: PATIENCE };
-    let client = ClientSettings { timeouts, trust: Trust::system().expect("a trust store") };
+    let client = ClientSettings { timeouts, trust };
     let gateway =
         server::listen(listener, 1, 16, Arc::new(gateway), client, None).expect("it listens");
     Held { gateway, came, door }

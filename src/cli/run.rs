@@ -20,6 +20,7 @@ use crate::gateway::router::Router;
 use crate::gateway::server::{self, ClientSettings, ListenError, Listening};
 use crate::gateway::state::Gateway;
 use crate::gateway::tls::{Acceptor, TlsError, TlsWatch};
+use crate::identity::Issuers;
 use crate::observe::{
     Audit, AuditError, AuditSink, HandshakeFailures, Metrics, Reloads, TraceError, TraceSettings,
     Traces,
@@ -87,6 +88,7 @@ pub async fn start(
     sessions: Arc<SessionsWatch>,
 ) -> Result<Running, StartError> {
     let trust = Trust::system()?;
+    let issuers = Issuers::new(trust.clone());
     let tls = config.listen.tls.as_ref().map(secured).transpose()?;
     let mcp = server::bind(config.listen.mcp)?;
     let admin_listener = server::bind(config.listen.admin)?;
@@ -100,7 +102,12 @@ pub async fn start(
     let metrics = Arc::new(Metrics::new());
     let gateway = Arc::new(Gateway {
         store: Arc::clone(&store),
-        router: Router::new(Arc::clone(&policy), Arc::clone(&metrics), circuit(&config.upstream)),
+        router: Router::new(
+            Arc::clone(&policy),
+            Arc::clone(&metrics),
+            circuit(&config.upstream),
+            issuers,
+        ),
         sessions: Arc::clone(&sessions),
         audit: Arc::clone(&audit),
         traces: traces.clone(),

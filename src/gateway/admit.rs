@@ -8,14 +8,13 @@ use std::sync::Arc;
 use actix_web::dev::RequestHead;
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue};
-use jiff::Timestamp;
 
 use super::error::Refusal;
 use super::inspect::{self, Media};
 use super::router::{Destination, Route};
 use super::state::Gateway;
-use super::{authenticate, key};
-use crate::identity::{Credentials, Peer};
+use super::{authenticate, key, resource_metadata};
+use crate::identity::Peer;
 
 /// A request that may be read.
 pub struct Admitted {
@@ -77,17 +76,17 @@ pub struct NotContinued {
 /// # Errors
 ///
 /// The refusal, final: the body is not asked for.
-pub fn before_continue(
+pub async fn before_continue(
     gateway: &Gateway,
     request: &RequestHead,
     peer: Option<&Peer>,
 ) -> Result<(), Box<NotContinued>> {
     let mut route = None;
-    let judged = judge(gateway, request, peer, &mut route);
+    let judged = judge(gateway, request, peer, &mut route).await;
     judged.map_err(|refusal| Box::new(NotContinued { refusal, route }))
 }
 
-fn judge(
+async fn judge(
     gateway: &Gateway,
     request: &RequestHead,
     peer: Option<&Peer>,
@@ -97,12 +96,12 @@ fn judge(
         return Err(Refusal::shutting_down());
     }
     origin(gateway, request)?;
+    if resource_metadata::answer(gateway, request).is_some() {
+        return Ok(());
+    }
     let route = head(gateway, request)?.route;
     let route = found.insert(route);
-    let headers = request.headers();
-    let sessions = gateway.sessions.snapshot();
-    let credentials = Credentials { headers, peer, sessions: &sessions, now: Timestamp::now() };
-    authenticate::identify(&route.policy, &credentials)?;
-    key::from_header(headers, route.policy.idempotency.format)?;
+    authenticate::identify(gateway, route, request, peer).await?;
+    key::from_header(request.headers(), route.policy.idempotency.format)?;
     Ok(())
 }

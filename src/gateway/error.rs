@@ -9,6 +9,8 @@
 mod outcome;
 mod request;
 
+mod oauth;
+
 use std::borrow::Cow;
 
 use actix_web::HttpResponse;
@@ -55,7 +57,7 @@ pub struct Refusal {
     advice: Advice,
     message: Cow<'static, str>,
     retry_after_s: Option<u64>,
-    challenge: Option<&'static str>,
+    challenge: Option<Box<str>>,
     key_hash: Option<SlotKey>,
     close: bool,
 }
@@ -97,6 +99,11 @@ impl Refusal {
         self
     }
 
+    fn challenge(mut self, challenge: impl Into<Box<str>>) -> Self {
+        self.challenge = Some(challenge.into());
+        self
+    }
+
     /// Closes the connection after the answer: what follows on it cannot be trusted to be the
     /// start of a request.
     pub fn close(mut self) -> Self {
@@ -125,8 +132,10 @@ impl Refusal {
         if let Some(seconds) = self.retry_after_s {
             response.insert_header((header::RETRY_AFTER, seconds));
         }
-        if let Some(challenge) = self.challenge {
-            response.insert_header((header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge)));
+        if let Some(challenge) = self.challenge.as_deref()
+            && let Ok(challenge) = HeaderValue::from_str(challenge)
+        {
+            response.insert_header((header::WWW_AUTHENTICATE, challenge));
         }
         if self.close {
             response.force_close();
@@ -175,7 +184,7 @@ impl Refusal {
     pub fn unauthenticated(error: AuthError) -> Self {
         let message: Cow<'static, str> = match error {
             AuthError::MissingCredential => {
-                "The request carries no credential; send `Authorization: Bearer` and your key."
+                "The request carries no credential; send `Authorization: Bearer` and your key or token."
                     .into()
             }
             AuthError::InvalidToken => {
@@ -185,26 +194,25 @@ impl Refusal {
             AuthError::UnreadableHeader(name) => {
                 format!("The header {name} names nobody; send it once, in visible ASCII.").into()
             }
+            AuthError::Token(fault) => return Self::token(fault),
+            AuthError::InsufficientScope => return Self::insufficient_scope(),
+            AuthError::IssuerUnavailable => return Self::issuer_unavailable(),
             AuthError::Mtls(error) => explain_certificate(error).into(),
         };
-        let mut refusal = Self::new(401, error.reason(), Advice::FixRequest, message);
-        refusal.challenge = Some(match error {
+        Self::new(401, error.reason(), Advice::FixRequest, message).challenge(match error {
             AuthError::InvalidToken => r#"Bearer error="invalid_token""#,
-            AuthError::MissingCredential | AuthError::UnreadableHeader(_) => "Bearer",
             AuthError::Mtls(_) => "ClientCertificate",
-        });
-        refusal
+            _ => "Bearer",
+        })
     }
 
     /// The policy says no.
     pub fn unauthorized(status: u16, reason: Reason) -> Self {
         let message = format!("The policy does not allow this call: {}.", explain(reason));
-        let mut refusal = Self::new(status, reason.as_str(), Advice::FixRequest, message);
-        refusal.challenge = Some(match status {
+        Self::new(status, reason.as_str(), Advice::FixRequest, message).challenge(match status {
             403 => r#"Bearer error="insufficient_scope""#,
             _ => "Bearer",
-        });
-        refusal
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | stage | file |
 //! |---|---|
-//! | before the body is read | [`admit`], [`hosts`], [`cors`] |
+//! | before the body is read | [`admit`], [`hosts`], [`cors`], [`resource_metadata`] |
 //! | inspect | [`inspect`], [`message`], [`era`] |
 //! | policy | [`router`] |
 //! | authenticate, authorize | [`authenticate`], [`authorize`] |
@@ -32,6 +32,7 @@ pub mod outbound;
 pub mod pipeline;
 pub mod relay;
 pub mod reply;
+pub mod resource_metadata;
 pub mod router;
 pub mod server;
 pub mod settle;

@@ -89,6 +89,11 @@ impl Edit {
                 }
                 edit.govern(verified);
             }
+            // An access token is for this server alone, verified or not.
+            Auth::OAuth(_) => {
+                edit.drop.push(AUTHORIZATION);
+                edit.govern(verified);
+            }
             Auth::Mtls(ref rules) => {
                 edit.drop.push(AUTHORIZATION);
                 edit.drop.push(rules.header.clone());
@@ -99,6 +104,9 @@ impl Edit {
             // Local use adds nothing to a request, but lets nobody pose as somebody else either.
             Auth::Static(_) if claims_a_principal(headers) => edit.govern(verified),
             Auth::Static(_) | Auth::Header | Auth::None => {}
+        }
+        if let Some(token) = &policy.session.upstream_token {
+            edit.set.push((token.header.clone(), token.value.clone()));
         }
         edit
     }

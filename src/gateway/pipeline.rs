@@ -22,8 +22,8 @@ use super::inspect::{self, Media};
 use super::message::{self, Message};
 use super::outbound::Outbound;
 use super::router::Route;
-use super::state::Worker;
-use super::{authenticate, authorize, cors, dispatch, era, execute, key};
+use super::state::{Gateway, Worker};
+use super::{authenticate, authorize, cors, dispatch, era, execute, key, resource_metadata};
 use crate::claim::Document;
 use crate::identity::{Credentials, Identity, Peer};
 use crate::observe::IdempotencyOutcome;
@@ -41,15 +41,14 @@ pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>
         Ok(origin) => origin,
         Err(refusal) => return refuse(audit, &refusal, None),
     };
-    let mut response = match &origin {
-        Some(_) if cors::is_preflight(&request) => {
-            let response = cors::preflight(&request);
-            audit.refused("preflight");
+    let mut response = match own_answer(gateway, &request, origin.is_some()) {
+        Some((reason, response)) => {
+            audit.refused(reason);
             audit.passed();
             audit.end(response.status());
             response
         }
-        _ => match admit::head(gateway, request.head()) {
+        None => match admit::head(gateway, request.head()) {
             Err(refusal) => refuse(audit, &refusal, None),
             Ok(admitted) => {
                 audit.server(&admitted.route);
@@ -63,6 +62,18 @@ pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>
     }
     fit(&mut response, &request);
     response
+}
+
+/// What the gateway answers of itself, whoever asks, with the audit's word for it.
+fn own_answer(
+    gateway: &Gateway,
+    request: &HttpRequest,
+    cross_origin: bool,
+) -> Option<(&'static str, HttpResponse)> {
+    if cross_origin && cors::is_preflight(request) {
+        return Some(("preflight", cors::preflight(request)));
+    }
+    Some(("resource_metadata", resource_metadata::answer(gateway, request.head())?))
 }
 
 /// Answers in a form that the request's connection can carry: a client of HTTP/1.0 knows no chunks,
@@ -121,9 +132,10 @@ impl Exchange<'_> {
             Err(refusal) => return refuse(audit, &refusal, None),
         };
         let next = match self.admitted.media {
-            Media::Json => self.message(&body, &mut audit),
+            Media::Json => self.message(&body, &mut audit).await,
             Media::NotAPost | Media::OtherWithKey => {
-                self.decide(None, &body, &mut audit).and_then(|next| match body.is_empty() {
+                let next = self.decide(None, &body, &mut audit).await;
+                next.and_then(|next| match body.is_empty() {
                     true => Ok(next),
                     false => Err(Refusal::unexpected_body()),
                 })
@@ -152,16 +164,16 @@ impl Exchange<'_> {
     }
 
     /// Scans a JSON body and goes on with what it says.
-    fn message(&self, body: &Bytes, audit: &mut Auditing) -> Result<Next, Refusal> {
+    async fn message(&self, body: &Bytes, audit: &mut Auditing) -> Result<Next, Refusal> {
         let document = Document::parse(body).map_err(|error| Refusal::parse_error(&error))?;
         let message = Message::read(&document)?;
         audit.message(message.method(), message.call().map(|call| call.tool.as_ref()));
         era::check(self.request.headers(), &message)?;
-        self.decide(Some(&message), body, audit)
+        self.decide(Some(&message), body, audit).await
     }
 
     /// Authenticate, authorize, and the key.
-    fn decide(
+    async fn decide(
         &self,
         message: Option<&Message<'_, '_>>,
         body: &Bytes,
@@ -171,10 +183,12 @@ impl Exchange<'_> {
         let route: &Arc<Route> = &self.admitted.route;
         let policy = &route.policy;
         audit.stage(Stage::Authenticate);
-        let sessions = self.worker.gateway.sessions.snapshot();
+        let (gateway, head) = (&self.worker.gateway, self.request.head());
         let peer = self.request.conn_data::<Peer>();
-        let credentials = Credentials { headers, peer, sessions: &sessions, now: Timestamp::now() };
-        let identity = authenticate::identify(policy, &credentials)?;
+        let identity = authenticate::identify(gateway, route, head, peer).await?;
+        // Read after an issuer was waited for: a session may have been revoked meanwhile.
+        let (sessions, now) = (gateway.sessions.snapshot(), Timestamp::now());
+        let credentials = Credentials { headers, peer, sessions: &sessions, now };
         if let Some(principal) = identity.principal() {
             audit.caller(principal);
         }
@@ -184,7 +198,8 @@ impl Exchange<'_> {
         let decision = authorize::decide(policy, &identity, &asked);
         audit.decision(&decision);
         if !decision.allowed {
-            return Err(Refusal::unauthorized(decision.status, decision.reason));
+            let refusal = Refusal::unauthorized(decision.status, decision.reason);
+            return Err(refusal.at_server(&policy.auth));
         }
         let key = key::read(headers, &policy.idempotency, message)?;
         match (key, message.and_then(Message::call)) {

@@ -178,12 +178,19 @@ where
             note(stream, connection);
         })
         .graceful_shutdown_signal(move || closing.drain.closing())
-        .expect(fn_service(move |request: Request| ready(before_continue(&expecting, request))))
+        .expect(fn_service(move |request: Request| {
+            let gateway = Arc::clone(&expecting);
+            async move { before_continue(&gateway, request).await }
+        }))
         .finish(map_config(app, |()| AppConfig::default()))
 }
 
-fn before_continue(gateway: &Arc<Gateway>, request: Request) -> Result<Request, Response<BoxBody>> {
-    match admit::before_continue(gateway, request.head(), request.conn_data::<Peer>()) {
+async fn before_continue(
+    gateway: &Arc<Gateway>,
+    request: Request,
+) -> Result<Request, Response<BoxBody>> {
+    let peer = request.conn_data::<Peer>();
+    match admit::before_continue(gateway, request.head(), peer).await {
         Ok(()) => Ok(request),
         Err(refused) => {
             let NotContinued { refusal, route } = *refused;

@@ -1,11 +1,13 @@
 //! From what a request shows to who calls (CONTRACT sections 2 and 9).
 //!
-//! [`authenticate`] follows one server's [`Auth`] rules; [`identify`] adds observe mode, in which a
-//! failed authentication is an anonymous caller instead of a refusal.
+//! [`authenticate`] follows one server's [`Auth`] rules; in mode `oauth` a [`Verifier`] does, which
+//! may have to ask the issuer. [`in_mode`] adds observe mode, in which a failed authentication is an
+//! anonymous caller instead of a refusal.
 
 mod bearer;
 mod governance;
 mod mtls;
+mod oauth;
 mod principal;
 mod spiffe;
 
@@ -16,6 +18,9 @@ use jiff::Timestamp;
 
 pub use governance::{AGENT_HEADER, HUMAN_HEADER, TEAM_HEADER, session_name};
 pub use mtls::{MtlsError, Peer};
+pub use oauth::{
+    Authentication, Issuers, MAX_TOKEN_BYTES, Now, TokenFault, Verifier, is_token_in_query,
+};
 pub use principal::{MAX_SUBJECT_BYTES, Principal, PrincipalError};
 pub use spiffe::SpiffeId;
 
@@ -61,7 +66,7 @@ pub struct Credentials<'r> {
 /// Who sent a request, and how far that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// The gateway checked a credential (`api_key`, `mtls`), or the operator configured the only user of a
+    /// The gateway checked a credential (`api_key`, `oauth`, `mtls`), or the operator configured the only user of a
     /// loopback listener (`static`). The only kind that may use an idempotency key.
     Verified(Verified),
     /// The request's own headers say so, and nobody checked them (`header`).
@@ -89,7 +94,8 @@ impl Identity {
     }
 }
 
-/// Why a request could not be authenticated. The answer is 401 with `WWW-Authenticate`.
+/// Why a request could not be authenticated. The answer is 401 with `WWW-Authenticate`, unless a
+/// variant says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// No credential was sent.
@@ -101,6 +107,15 @@ pub enum AuthError {
     /// A governance header comes twice or is not made of visible ASCII characters.
     #[error("the header `{0}` must come once, in visible ASCII characters")]
     UnreadableHeader(&'static str),
+    /// An access token that is not valid here.
+    #[error(transparent)]
+    Token(#[from] TokenFault),
+    /// A valid access token without a scope that the server asks for: 403.
+    #[error("the access token lacks a scope that this server asks for")]
+    InsufficientScope,
+    /// The issuer of the access token does not answer: 503.
+    #[error("the issuer of the access token does not answer")]
+    IssuerUnavailable,
     /// Mode `mtls`.
     #[error(transparent)]
     Mtls(#[from] MtlsError),
@@ -112,6 +127,9 @@ impl AuthError {
         match self {
             Self::MissingCredential | Self::UnreadableHeader(_) => "missing_identity",
             Self::InvalidToken => "invalid_token",
+            Self::Token(fault) => fault.reason(),
+            Self::InsufficientScope => "insufficient_scope",
+            Self::IssuerUnavailable => "issuer_unavailable",
             Self::Mtls(error) => error.reason(),
         }
     }
@@ -123,7 +141,8 @@ impl AuthError {
 ///
 /// A credential that is missing, invalid or sent twice where the mode needs one, and governance
 /// headers that cannot be read in mode `header`. Absent governance headers are no error: the
-/// caller is anonymous, and authorization decides.
+/// caller is anonymous, and authorization decides. In mode `oauth` only a [`Verifier`] can tell, so
+/// nobody is let in here.
 pub fn authenticate(
     policy: &ServerPolicy,
     credentials: &Credentials<'_>,
@@ -133,6 +152,7 @@ pub fn authenticate(
         Auth::ApiKey(keys) => {
             bearer::verify(keys, headers).map(|caller| Identity::Verified(Verified::new(caller)))
         }
+        Auth::OAuth(_) => Err(AuthError::IssuerUnavailable),
         Auth::Mtls(rules) => Ok(Identity::Verified(mtls::verify(rules, policy, credentials)?)),
         Auth::Static(caller) => Ok(Identity::Verified(Verified::new(caller))),
         Auth::Header => {
@@ -142,17 +162,14 @@ pub fn authenticate(
     }
 }
 
-/// [`authenticate`], but in observe mode nothing is refused: a caller without a valid credential is
-/// anonymous (CONTRACT section 9).
+/// An outcome under a server's policy: in observe mode nothing is refused here, a caller without a
+/// valid credential is anonymous (CONTRACT section 9).
 ///
 /// # Errors
 ///
-/// Those of [`authenticate`], in every other mode.
-pub fn identify(
-    policy: &ServerPolicy,
-    credentials: &Credentials<'_>,
-) -> Result<Identity, AuthError> {
-    match (authenticate(policy, credentials), policy.mode) {
+/// The outcome's, in every other mode.
+pub fn in_mode(mode: Mode, outcome: Result<Identity, AuthError>) -> Result<Identity, AuthError> {
+    match (outcome, mode) {
         (Err(_), Mode::Observe) => Ok(Identity::Anonymous),
         (outcome, _) => outcome,
     }

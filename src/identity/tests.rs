@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     AGENT_HEADER, AuthError, Credentials, HUMAN_HEADER, Identity, MAX_SUBJECT_BYTES, Mode,
-    ServerPolicy, SessionsFile, TEAM_HEADER, Timestamp, session_name,
+    ServerPolicy, SessionsFile, TEAM_HEADER, Timestamp, in_mode, session_name,
 };
 use crate::policy::{LoadContext, PolicySet};
 
@@ -17,10 +17,6 @@ fn plain<T>(headers: &HeaderMap, ask: impl Fn(&Credentials<'_>) -> T) -> T {
 
 fn authenticate(policy: &ServerPolicy, headers: &HeaderMap) -> Result<Identity, AuthError> {
     plain(headers, |credentials| super::authenticate(policy, credentials))
-}
-
-fn identify(policy: &ServerPolicy, headers: &HeaderMap) -> Result<Identity, AuthError> {
-    plain(headers, |credentials| super::identify(policy, credentials))
 }
 
 /// A server with this YAML after `schema_version` and `server`.
@@ -157,15 +153,22 @@ fn mode_none_names_nobody() {
 }
 
 #[test]
+fn mode_oauth_lets_nobody_in_without_a_verifier() {
+    let server = server("auth: { mode: oauth, issuer_url: 'https://as.example', audience: a }");
+    for sent in [headers(&[]), bearer(b"Bearer x"), headers(&[(HUMAN_HEADER, b"ann")])] {
+        assert_eq!(authenticate(&server, &sent), Err(AuthError::IssuerUnavailable));
+    }
+}
+
+#[test]
 fn observe_mode_refuses_nobody_and_verifies_all_the_same() {
-    let enforced = api_keys();
-    let mut observed = ServerPolicy::clone(&enforced);
-    observed.mode = Mode::Observe;
+    let server = api_keys();
+    let identify = |mode, headers: &HeaderMap| in_mode(mode, authenticate(&server, headers));
     let wrong = bearer(b"Bearer wrong");
-    assert_eq!(identify(&enforced, &wrong), Err(AuthError::InvalidToken));
-    assert_eq!(identify(&observed, &wrong), Ok(Identity::Anonymous));
-    assert_eq!(identify(&observed, &headers(&[])), Ok(Identity::Anonymous));
-    let right = identify(&observed, &bearer(b"Bearer token-a")).expect("right");
+    assert_eq!(identify(Mode::AllowList, &wrong), Err(AuthError::InvalidToken));
+    assert_eq!(identify(Mode::Observe, &wrong), Ok(Identity::Anonymous));
+    assert_eq!(identify(Mode::Observe, &headers(&[])), Ok(Identity::Anonymous));
+    let right = identify(Mode::Observe, &bearer(b"Bearer token-a")).expect("right");
     assert!(right.verified().is_some());
 }
 

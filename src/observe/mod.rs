@@ -18,4 +18,5 @@ pub use labels::{AttemptResult, IdempotencyOutcome, StatusClass};
 pub use log::{LOG_VARIABLE, LogError, init_logging};
 pub use metrics::{HandshakeFailures, Metrics, MetricsError, Readings, Reloads, ServerMetrics};
 pub use post::Endpoint;
+pub(crate) use throttle::Throttle;
 pub use trace::{TraceError, TraceSettings, Traces};

@@ -1,9 +1,12 @@
 //! How a server's callers are authenticated, as it is used.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::document;
 use super::mtls::{self, MtlsRules};
+use super::oauth::{self, OAuth};
+use super::secret::SecretSources;
 use super::set::LoadContext;
 use super::words::AuthMode;
 use crate::identity::Principal;
@@ -16,6 +19,8 @@ pub const MAX_API_KEYS: usize = 1024;
 pub enum Auth {
     /// A bearer token out of a list.
     ApiKey(ApiKeys),
+    /// An access token of an OAuth issuer.
+    OAuth(Arc<OAuth>),
     /// A verified client certificate whose SPIFFE id names a session binding.
     Mtls(MtlsRules),
     /// One configured principal, on a loopback listener only.
@@ -31,6 +36,7 @@ impl Auth {
     pub const fn mode(&self) -> &'static str {
         match self {
             Self::ApiKey(_) => "api_key",
+            Self::OAuth(_) => "oauth",
             Self::Mtls(_) => "mtls",
             Self::Static(_) => "static",
             Self::Header => "header",
@@ -40,7 +46,7 @@ impl Auth {
 
     /// Whether a caller can be verified, which idempotency keys need.
     pub const fn verifies(&self) -> bool {
-        matches!(self, Self::ApiKey(_) | Self::Mtls(_) | Self::Static(_))
+        matches!(self, Self::ApiKey(_) | Self::OAuth(_) | Self::Mtls(_) | Self::Static(_))
     }
 }
 
@@ -95,12 +101,13 @@ pub(super) fn build(
     auth: document::Auth,
     namespace: &str,
     context: LoadContext,
+    sources: &SecretSources<'_>,
 ) -> Result<Auth, Mistake> {
-    refuse_oauth(&auth)?;
     let mode = auth.mode.unwrap_or_default();
     refuse_fields_of_other_modes(&auth, mode)?;
     match mode {
         AuthMode::ApiKey => api_keys(auth.api_keys.unwrap_or_default()).map(Auth::ApiKey),
+        AuthMode::OAuth => oauth::build(auth, sources).map(|rules| Auth::OAuth(Arc::new(rules))),
         AuthMode::Mtls => mtls::build(&auth, namespace, context).map(Auth::Mtls),
         AuthMode::Static if !context.loopback => Err(mistake(
             "auth.mode",
@@ -118,21 +125,28 @@ pub(super) fn build(
 /// An issuer or an audience means OAuth even where the mode is left out; reading such a document
 /// as mode `header` would believe anybody.
 fn refuse_oauth(auth: &document::Auth) -> Result<(), Mistake> {
-    for (field, value) in [("auth.issuer_url", &auth.issuer_url), ("auth.audience", &auth.audience)]
-    {
-        if value.as_ref().is_some_and(|text| !text.is_empty()) {
-            return Err(mistake(
-                field,
-                "belongs to mode `oauth`, which is not supported by this build: use `api_key`, or \
-                 leave the field out",
-            ));
-        }
+    let set = |text: &document::Text| text.as_ref().is_some_and(|text| !text.is_empty());
+    let fields = [
+        ("auth.issuer_url", set(&auth.issuer_url)),
+        ("auth.audience", set(&auth.audience)),
+        ("auth.resource", set(&auth.resource)),
+        ("auth.scopes", auth.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty())),
+        ("auth.algorithms", !auth.algorithms.0.is_empty()),
+        ("auth.leeway", auth.leeway.is_some()),
+        ("auth.claims", auth.claims.is_some()),
+        ("auth.introspection", auth.introspection.is_some()),
+    ];
+    match fields.iter().find(|(_, set)| *set) {
+        Some((field, _)) => Err(mistake(field, "needs `mode: oauth`")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn refuse_fields_of_other_modes(auth: &document::Auth, mode: AuthMode) -> Result<(), Mistake> {
     let set = |text: &document::Text| text.as_ref().is_some_and(|text| !text.is_empty());
+    if mode != AuthMode::OAuth {
+        refuse_oauth(auth)?;
+    }
     if mode != AuthMode::ApiKey && auth.api_keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
         return Err(mistake("auth.api_keys", "needs `mode: api_key`"));
     }

@@ -5,10 +5,14 @@
 //! platform's, and this gateway needs nothing of them; fields whose behaviour this build does not
 //! have are refused while they are read, so that the error carries their place.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
-use super::values::{Expiry, HexDigest};
+use super::oauth::fields::{Algorithms, Claims, Introspection};
+use super::secret::SecretRef;
+use super::values::{self, Expiry, HexDigest};
 use super::words::{
     self, Approval, AuthMode, DefaultDecision, Keys, Mode, RuleDecision, SideEffect, SlotScope,
     Streams, Trust,
@@ -90,6 +94,13 @@ pub(super) struct Auth {
     pub spiffe_header: Text,
     pub issuer_url: Text,
     pub audience: Text,
+    pub resource: Text,
+    pub scopes: Option<Vec<String>>,
+    pub algorithms: Algorithms,
+    #[serde(deserialize_with = "values::optional_duration")]
+    pub leeway: Option<Duration>,
+    pub claims: Option<Claims>,
+    pub introspection: Option<Introspection>,
     pub human_id: Text,
     pub agent_id: Text,
     pub team_id: Text,
@@ -137,11 +148,8 @@ pub(super) struct Session {
     _max_lifetime: WithoutEffect,
     #[serde(rename = "idle_timeout")]
     _idle_timeout: WithoutEffect,
-    #[serde(
-        rename = "upstream_token_header",
-        deserialize_with = "unsupported::upstream_token_header"
-    )]
-    _upstream_token_header: (),
+    pub upstream_token_header: Text,
+    pub upstream_token: Option<SecretRef>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -281,17 +289,6 @@ mod unsupported {
     ) -> Result<(), D::Error> {
         let environments = Option::<Vec<IgnoredAny>>::deserialize(from)?.unwrap_or_default();
         unless(environments.is_empty(), "deny those tools in the grants' `tool_rules`")
-    }
-
-    pub(super) fn upstream_token_header<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<(), D::Error> {
-        let header = Text::deserialize(from)?.unwrap_or_default();
-        unless(
-            header.is_empty(),
-            "this gateway sends no stored credential upstream; leave the field out and let the \
-             upstream take its credential another way",
-        )
     }
 
     pub(super) fn token_header<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {

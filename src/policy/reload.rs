@@ -66,6 +66,11 @@ impl<M> Tracker<M> {
         state.seen.as_ref().is_some_and(|seen| seen.as_ref() == Ok(digest))
     }
 
+    /// Forgets what the last look saw, so that the next one takes it for new.
+    pub(super) fn forget(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).seen = None;
+    }
+
     /// One look: `found` is a content with its digest, `accept` takes a new one into use or says
     /// why not.
     pub(crate) fn step<C>(

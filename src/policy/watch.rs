@@ -4,7 +4,7 @@
 //! within its resolution, and says nothing of a symbolic link that was moved.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -13,6 +13,7 @@ use sha2::Digest as _;
 use super::error::PolicyErrors;
 use super::read;
 use super::reload::{Digest, Polled, Reloads, SETTLE, Tracker, every_so_often, settled};
+use super::secret::SecretLog;
 use super::session::{MAX_SESSIONS_BYTES, SessionsFile};
 use super::set::{Documents, LoadContext, PolicySet};
 use super::slots::SlotMemory;
@@ -23,6 +24,8 @@ pub struct PolicyWatch {
     source: Option<(PathBuf, LoadContext)>,
     current: ArcSwapOption<PolicySet>,
     tracker: Tracker<SlotMemory>,
+    /// The secrets that the last content named, usable or not.
+    secrets: Mutex<SecretLog>,
 }
 
 impl PolicyWatch {
@@ -32,6 +35,7 @@ impl PolicyWatch {
             source: Some((path, context)),
             current: ArcSwapOption::empty(),
             tracker: Tracker::new(SlotMemory::default()),
+            secrets: Mutex::default(),
         }
     }
 
@@ -41,6 +45,7 @@ impl PolicyWatch {
             source: None,
             current: ArcSwapOption::from_pointee(set),
             tracker: Tracker::new(SlotMemory::default()),
+            secrets: Mutex::default(),
         }
     }
 
@@ -63,6 +68,9 @@ impl PolicyWatch {
     /// content that is still being written is left for the next look.
     pub fn poll(&self) -> Polled {
         let Some((path, context)) = &self.source else { return Polled::Unchanged };
+        if self.secrets().is_outdated() {
+            self.tracker.forget();
+        }
         let read = || {
             Documents::read(path)
                 .map(|documents| (documents.digest(), documents))
@@ -84,10 +92,17 @@ impl PolicyWatch {
         context: LoadContext,
         memory: &mut SlotMemory,
     ) -> Result<(), PolicyErrors> {
-        let set = PolicySet::from_documents(documents, context)?;
+        let secrets = SecretLog::default();
+        let set = PolicySet::from_documents(documents, context, &secrets);
+        *self.secrets() = secrets;
+        let set = set?;
         memory.admit(&set)?;
         self.current.store(Some(Arc::new(set)));
         Ok(())
+    }
+
+    fn secrets(&self) -> MutexGuard<'_, SecretLog> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn report(&self, polled: Polled) {

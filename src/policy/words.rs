@@ -101,6 +101,8 @@ pub enum SlotScope {
 pub enum AuthMode {
     /// By a bearer token.
     ApiKey,
+    /// By an access token of an OAuth issuer.
+    OAuth,
     /// By a client certificate.
     Mtls,
     /// One configured principal.
@@ -164,13 +166,12 @@ impl Word for SlotScope {
 impl Word for AuthMode {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("api_key", Self::ApiKey),
+        ("oauth", Self::OAuth),
         ("mtls", Self::Mtls),
         ("static", Self::Static),
         ("header", Self::Header),
         ("none", Self::None),
     ];
-    const UNSUPPORTED: &'static [(&'static str, &'static str)] =
-        &[("oauth", "use `api_key`, or keep the OAuth gateway in front of this server")];
 }
 
 impl Word for Approval {

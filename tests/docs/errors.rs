@@ -14,8 +14,12 @@ const REFUSALS: &str = concat!(
     include_str!("../../src/gateway/error.rs"),
 );
 const AUTHORIZATION: &str = include_str!("../../src/policy/authorize.rs");
-const AUTHENTICATION: [&str; 2] =
-    [include_str!("../../src/identity/mod.rs"), include_str!("../../src/identity/mtls.rs")];
+const OAUTH_REFUSALS: &str = include_str!("../../src/gateway/error/oauth.rs");
+const AUTHENTICATION: [&str; 3] = [
+    include_str!("../../src/identity/mod.rs"),
+    include_str!("../../src/identity/mtls.rs"),
+    include_str!("../../src/identity/oauth/fault.rs"),
+];
 
 /// What a reason stands for.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +56,8 @@ fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
 fn refusals() -> BTreeMap<String, Facts> {
     let source = without_tests(REFUSALS);
     let mut found = BTreeMap::new();
-    for after in source.split("Self::new(").skip(1) {
+    let constructors = [source, without_tests(OAUTH_REFUSALS)].concat();
+    for after in constructors.split("Self::new(").skip(1) {
         let after = after.split("pub fn ").next().unwrap_or(after);
         let Some((status, rest)) = after.split_once(',') else { continue };
         let (Ok(status), Some(rest)) =

@@ -3,6 +3,7 @@
 
 mod gateway;
 mod http;
+mod issuer;
 mod message;
 mod metrics;
 mod policy;
@@ -12,6 +13,7 @@ mod upstream;
 
 pub use gateway::{Finished, Gateway, Setup, run};
 pub use http::{Conn, Piece};
+pub use issuer::{Issuer, RESOURCE, Signer, now_s, unsigned};
 pub use message::{
     KEY, Request, Response, TOKEN_B, call, call_with_id, continuation, key_hash, pay, sha256_hex,
 };

@@ -25,6 +25,7 @@ mod json;
 mod keys;
 mod media;
 mod mtls;
+mod oauth;
 mod observability;
 mod outcomes;
 mod overlaps;

@@ -1,6 +1,6 @@
 //! Upstreams over HTTPS.
 
-use crate::support::{Gateway, Request, Setup, Upstream, pay};
+use crate::support::{Gateway, Issuer, Request, Setup, Upstream, pay};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -20,7 +20,7 @@ struct Secured {
 }
 
 impl Secured {
-    async fn in_front_of(upstream: &Upstream) -> Self {
+    async fn in_front_of(server: SocketAddr) -> Self {
         let mut issuer = CertificateParams::default();
         issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer_key = KeyPair::generate().expect("a key");
@@ -40,15 +40,23 @@ impl Secured {
             .expect("a configuration");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("an address");
-        tokio::spawn(terminate(listener, TlsAcceptor::from(Arc::new(config)), upstream.address()));
+        tokio::spawn(terminate(listener, TlsAcceptor::from(Arc::new(config)), server));
         Self { address, folder }
+    }
+
+    fn url(&self) -> String {
+        format!("https://localhost:{}", self.address.port())
     }
 
     /// A gateway in front of it that trusts the root, or only those of the system.
     async fn gateway(&self, upstream: &Upstream, trusted: bool) -> Gateway {
-        let url = format!("https://localhost:{}/mcp", self.address.port());
+        let url = format!("{}/mcp", self.url());
         let setup = Setup::new(upstream)
             .policy(|policy| policy.with(|document| document["server"]["upstream"] = json!(url)));
+        self.start(setup, trusted).await
+    }
+
+    async fn start(&self, setup: Setup, trusted: bool) -> Gateway {
         let root = self.folder.path().join("root.pem");
         match trusted {
             true => setup.env("SSL_CERT_FILE", &root.to_string_lossy()).start().await,
@@ -71,7 +79,7 @@ async fn terminate(listener: TcpListener, acceptor: TlsAcceptor, upstream: Socke
 #[tokio::test]
 async fn an_upstream_over_https_is_called_like_any_other() {
     let upstream = Upstream::start().await;
-    let secured = Secured::in_front_of(&upstream).await;
+    let secured = Secured::in_front_of(upstream.address()).await;
     let gateway = secured.gateway(&upstream, true).await;
     let first = gateway.call("K1", pay()).await;
     first.assert_first();
@@ -83,7 +91,7 @@ async fn an_upstream_over_https_is_called_like_any_other() {
 #[tokio::test]
 async fn an_upstream_that_nobody_vouches_for_is_sent_nothing() {
     let upstream = Upstream::start().await;
-    let secured = Secured::in_front_of(&upstream).await;
+    let secured = Secured::in_front_of(upstream.address()).await;
     let gateway = secured.gateway(&upstream, false).await;
     for _ in 0..2 {
         gateway.call("K1", pay()).await.assert_refused(502, "upstream_unreachable");
@@ -95,20 +103,37 @@ async fn an_upstream_that_nobody_vouches_for_is_sent_nothing() {
 async fn an_audit_sink_over_https_must_be_vouched_for_too() {
     let upstream = Upstream::start().await;
     let collector = Upstream::start().await;
-    let secured = Secured::in_front_of(&collector).await;
-    let root = secured.folder.path().join("root.pem");
+    let secured = Secured::in_front_of(collector.address()).await;
     let setup = || {
         let sink = format!("\"https://localhost:{}/audit\"", secured.address.port());
         Setup::new(&upstream).set("audit", "sink", &sink)
     };
-    let mut unknown = setup().start().await;
+    let mut unknown = secured.start(setup(), false).await;
     unknown.send(&Request::post(pay())).await;
     unknown.sigterm();
     unknown.wait().await;
     assert_eq!(collector.hits(), 0);
-    let mut trusting = setup().env("SSL_CERT_FILE", &root.to_string_lossy()).start().await;
+    let mut trusting = secured.start(setup(), true).await;
     trusting.send(&Request::post(pay())).await;
     trusting.sigterm();
     trusting.wait().await;
     assert_eq!(collector.hit(1).await.line, "POST /audit HTTP/1.1");
+}
+
+#[tokio::test]
+async fn an_issuers_keys_come_from_whom_somebody_vouches_for() {
+    let (upstream, issuer) = (Upstream::start().await, Issuer::start().await);
+    let secured = Secured::in_front_of(issuer.address()).await;
+    issuer.is_called(&secured.url());
+    let request = Request::post(pay()).bearer(&issuer.token(|_| {}));
+    for trusted in [true, false] {
+        let setup = Setup::new(&upstream)
+            .policy(|policy| policy.with(|document| document["auth"] = issuer.auth()));
+        let answer = secured.start(setup, trusted).await.send(&request).await;
+        match trusted {
+            true => answer.assert_first(),
+            false => answer.assert_refused(503, "issuer_unavailable"),
+        }
+    }
+    assert_eq!(upstream.hits(), 1);
 }

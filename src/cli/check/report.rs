@@ -12,8 +12,8 @@ use crate::config::{AuditTarget, Config, PolicySource, UpstreamConfig};
 use crate::gateway::tls::Material;
 use crate::observe::Endpoint;
 use crate::policy::{
-    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, PolicySet, ServerPolicy,
-    SessionsFile, Streams,
+    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, OAuth, PolicySet,
+    PrincipalClaims, ServerPolicy, SessionsFile, Streams,
 };
 
 /// What would run.
@@ -174,6 +174,7 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     writeln!(f, "  route       {} to {}", server.path, address(&server.upstream))?;
     match &server.auth {
         Auth::ApiKey(keys) => writeln!(f, "  auth        api_key (keys: {})", keys.len())?,
+        Auth::OAuth(rules) => oauth(f, rules)?,
         Auth::Mtls(rules) => mtls(f, rules)?,
         other => writeln!(f, "  auth        {}", other.mode())?,
     }
@@ -181,6 +182,9 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     writeln!(f, "  policy      {mode}, default {default}")?;
     let required = if server.session.required { "required" } else { "optional" };
     writeln!(f, "  session     {required}, in {}", server.session.header_name)?;
+    if let Some(token) = &server.session.upstream_token {
+        writeln!(f, "  credential  {}, from {}", token.header, token.secret.source())?;
+    }
     let (grants, disabled) = (server.grants.len(), server.grants.disabled());
     writeln!(
         f,
@@ -189,6 +193,32 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
         server.session_count()
     )?;
     idempotency(f, &server.idempotency)
+}
+
+fn oauth(f: &mut fmt::Formatter<'_>, rules: &OAuth) -> fmt::Result {
+    writeln!(f, "  auth        oauth, tokens of {}", rules.issuer)?;
+    writeln!(f, "  audience    {}", rules.audiences.join(" or "))?;
+    let metadata = rules.resource.as_ref().map_or("", |one| one.metadata_url.as_str());
+    writeln!(f, "  metadata    {}", or_none(metadata))?;
+    writeln!(f, "  scopes      {}", or_none(&rules.scopes.join(" ")))?;
+    let algorithms: Vec<_> = rules.algorithms.iter().map(|one| one.name()).collect();
+    writeln!(f, "  signed by   {}, leeway {}", algorithms.join(", "), length(rules.leeway))?;
+    let PrincipalClaims { human, agent, team } = &rules.claims;
+    let [human, agent, team] = [human, agent, team].map(|names| names.join(" or "));
+    let (human, agent, team) = (or_none(&human), or_none(&agent), or_none(&team));
+    writeln!(f, "  principal   human {human}, agent {agent}, team {team}")?;
+    match &rules.introspection {
+        None => writeln!(f, "  opaque      refused"),
+        Some(asked) => {
+            let endpoint = asked.endpoint.as_ref().map_or("the issuer".to_owned(), address);
+            let (id, source) = (&asked.client_id, asked.client_secret.source());
+            let cache = length(asked.cache);
+            writeln!(
+                f,
+                "  opaque      asked at {endpoint} as {id} (secret: {source}), kept {cache}"
+            )
+        }
+    }
 }
 
 fn mtls(f: &mut fmt::Formatter<'_>, rules: &MtlsRules) -> fmt::Result {

@@ -79,6 +79,41 @@ fn a_good_configuration_is_shown_whole_and_without_secrets() {
 }
 
 #[test]
+fn mode_oauth_is_shown_with_its_secrets_left_where_they_are() {
+    let policy = "schema_version: v1
+server: { name: pay, uid: u-1, upstream: 'http://up:9/mcp' }
+auth:
+  mode: oauth
+  issuer_url: https://as.example
+  resource: https://gw.example/mcp
+  scopes: [mcp:call]
+  introspection: { client_id: gateway, client_secret: { file: secret } }
+session: { upstream_token_header: X-Api-Key, upstream_token: { file: secret } }
+grants: [{ name: g, human_id: ann, allowed_side_effects: [write] }]
+";
+    let files = Files::new(CONFIG, policy);
+    assert!(files.check().expect_err("no secret").contains("client_secret: cannot read file"));
+    files.write("secret", "s3cr3t\n");
+    let report = files.check().expect("good");
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let text = report.to_string();
+    for part in [
+        "oauth, tokens of https://as.example",
+        "audience    https://gw.example/mcp",
+        "https://gw.example/.well-known/oauth-protected-resource/mcp",
+        "scopes      mcp:call",
+        "RS256, PS256, ES256, EdDSA, leeway 30s",
+        "human sub, agent client_id or azp, team team_id",
+        "asked at the issuer as gateway (secret: file",
+        "kept 30s",
+        "x-api-key, from file",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing:\n{text}");
+    }
+    assert!(!text.contains("s3cr3t") && !format!("{report:?}").contains("s3cr3t"));
+}
+
+#[test]
 fn tls_and_certificates_are_shown_without_the_key() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
     let pem = |label: &str, der: &[u8]| {
@@ -172,6 +207,12 @@ fn what_is_hardly_meant_is_a_warning() {
         ("grants: [{ name: g }]\n", "names nobody"),
         ("session: { required: true }\n", "a session is required"),
         ("tools: [{ name: b }, { name: a }]\n", "cannot be granted: a, b"),
+        ("auth: { mode: oauth, issuer_url: 'https://i', audience: a }\n", "no `auth.resource`"),
+        (
+            "auth: { mode: oauth, issuer_url: 'https://i', audience: a, \
+             claims: { human: [], agent: [] } }\n",
+            "shares its keys",
+        ),
     ] {
         let text = warned(CONFIG, &server(more));
         assert!(text.contains(expected), "{more}: {text}");

@@ -76,6 +76,7 @@ fn of_server(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
     if server.idempotency.keys == Keys::Optional {
         warnings.extend(of_keys(server).map(str::to_owned));
     }
+    warnings.extend(of_tokens(server).map(str::to_owned));
     match server.mode {
         Mode::Observe => warnings.push("mode `observe` allows every call".to_owned()),
         Mode::AllowList => warnings.extend(of_grants(server, sessions_file)),
@@ -90,9 +91,24 @@ fn of_keys(server: &ServerPolicy) -> impl Iterator<Item = &'static str> {
     );
     let unverified = (!server.auth.verifies()).then_some(
         "its auth mode verifies nobody, so every call with a key gets 400 \
-         `idempotency_requires_verified_identity`: use `api_key`, or `keys: off`",
+         `idempotency_requires_verified_identity`: use `api_key` or `oauth`, or `keys: off`",
     );
     no_uid.into_iter().chain(unverified)
+}
+
+/// What mode `oauth` lacks.
+fn of_tokens(server: &ServerPolicy) -> impl Iterator<Item = &'static str> {
+    let undiscovered = matches!(&server.auth, Auth::OAuth(rules) if rules.resource.is_none());
+    let undiscovered = undiscovered.then_some(
+        "has no `auth.resource`, so clients cannot find out whose tokens it takes (RFC 9728): name \
+         the URL that they call",
+    );
+    let shared = matches!(&server.auth, Auth::OAuth(rules) if rules.claims.human.is_empty()
+        && rules.claims.agent.is_empty());
+    let shared = shared.then_some(
+        "takes no human and no agent from tokens, so everybody of a team shares its keys",
+    );
+    undiscovered.into_iter().chain(shared)
 }
 
 fn of_grants(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {

@@ -5,6 +5,7 @@ mod documents;
 mod folders;
 mod mistakes;
 mod mtls;
+mod oauth;
 mod platform;
 mod sessions;
 mod watch;

@@ -29,8 +29,8 @@ pub use build::MAX_NAME;
 pub use error::{Place, PolicyError, PolicyErrors};
 pub use grant::{Grant, Grants, Subjects, ToolRule};
 pub use oauth::{
-    Algorithm, Endpoint, Introspection, MAX_INTROSPECTION_CACHE, MAX_LEEWAY, MAX_LISTED, MAX_TEXT,
-    OAuth, PrincipalClaims, RESOURCE_METADATA, Resource,
+    Algorithm, Introspection, MAX_INTROSPECTION_CACHE, MAX_LEEWAY, MAX_LISTED, MAX_TEXT, OAuth,
+    PrincipalClaims, RESOURCE_METADATA, Resource, endpoint_url,
 };
 pub use reload::{Polled, Reloads};
 pub use secret::{MAX_SECRET_BYTES, Secret, SecretSource};

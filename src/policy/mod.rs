@@ -32,8 +32,8 @@ pub use error::{Place, PolicyError, PolicyErrors};
 pub use grant::{Grant, Grants, Subjects, ToolRule};
 pub use mtls::MtlsRules;
 pub use oauth::{
-    Algorithm, Endpoint, Introspection, MAX_INTROSPECTION_CACHE, MAX_LEEWAY, MAX_LISTED, MAX_TEXT,
-    OAuth, PrincipalClaims, RESOURCE_METADATA, Resource,
+    Algorithm, Introspection, MAX_INTROSPECTION_CACHE, MAX_LEEWAY, MAX_LISTED, MAX_TEXT, OAuth,
+    PrincipalClaims, RESOURCE_METADATA, Resource, endpoint_url,
 };
 pub(crate) use reload::{Digest, SETTLE, Tracker, every_so_often, settled};
 pub use reload::{Polled, Reloads};

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::fetch::{FetchError, Fetcher};
 use super::keys::Keys;
-use crate::policy::Endpoint;
+use crate::policy::endpoint_url;
 
 /// What an issuer says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,7 +83,7 @@ async fn metadata(issuer: &str, fetcher: &Fetcher) -> Result<Metadata, Discovery
 
 /// Where metadata may stand, in the order that MCP clients try them.
 fn places(issuer: &str) -> impl Iterator<Item = Uri> {
-    let uri = Endpoint::parse(issuer);
+    let uri = endpoint_url(issuer);
     let root =
         uri.as_ref().and_then(|uri| Some(format!("{}://{}", uri.scheme_str()?, uri.authority()?)));
     let path = uri.as_ref().map_or("", |uri| uri.path()).trim_end_matches('/').to_owned();
@@ -95,7 +95,7 @@ fn places(issuer: &str) -> impl Iterator<Item = Uri> {
     if !path.is_empty() {
         places.push(format!("{root}{path}/.well-known/openid-configuration"));
     }
-    places.into_iter().filter_map(|place| Endpoint::parse(&place))
+    places.into_iter().filter_map(|place| endpoint_url(&place))
 }
 
 fn read(text: &[u8], issuer: &str, url: &Uri) -> Result<Metadata, DiscoveryError> {
@@ -107,7 +107,7 @@ fn read(text: &[u8], issuer: &str, url: &Uri) -> Result<Metadata, DiscoveryError
     let endpoint = |text: Option<String>| match text {
         None => Ok(None),
         Some(text) => {
-            Endpoint::parse(&text).map(Some).ok_or_else(|| DiscoveryError::Insecure(url.clone()))
+            endpoint_url(&text).map(Some).ok_or_else(|| DiscoveryError::Insecure(url.clone()))
         }
     };
     Ok(Metadata {

@@ -12,22 +12,17 @@ pub const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
 pub(super) const ENDPOINT_FORM: &str = "must be an `https` URL (`http` for an issuer on this machine alone), without user name, \
      password or fragment";
 
-/// A URL of an authorization server.
-pub enum Endpoint {}
-
-impl Endpoint {
-    /// Reads a URL that keys and secrets may travel over: `https`, or `http` that does not leave
-    /// this machine.
-    pub fn parse(text: &str) -> Option<Uri> {
-        let uri = absolute(text)?;
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let loopback =
-            host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-        match uri.scheme_str() {
-            Some("https") => Some(uri),
-            Some("http") if loopback => Some(uri),
-            _ => None,
-        }
+/// Reads a URL of an authorization server, that keys and secrets may travel over: `https`, or `http`
+/// that does not leave this machine. `None` for any other.
+pub fn endpoint_url(text: &str) -> Option<Uri> {
+    let uri = absolute(text)?;
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let loopback =
+        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    match uri.scheme_str() {
+        Some("https") => Some(uri),
+        Some("http") if loopback => Some(uri),
+        _ => None,
     }
 }
 
@@ -91,7 +86,7 @@ mod tests {
             "http://127.0.0.1:9000/realm",
             "http://[::1]:9000",
         ] {
-            assert!(Endpoint::parse(good).is_some(), "{good}");
+            assert!(endpoint_url(good).is_some(), "{good}");
         }
         for bad in [
             "http://as.example",
@@ -105,7 +100,7 @@ mod tests {
             "https://as.example#x",
             "https://",
         ] {
-            assert!(Endpoint::parse(bad).is_none(), "{bad}");
+            assert!(endpoint_url(bad).is_none(), "{bad}");
         }
     }
 

@@ -52,7 +52,7 @@ export function start(test, command, args, env = {}) {
   return { lines, waitFor, stop };
 }
 
-export async function freePort() {
+async function freePort() {
   const probe = createServer().listen(0, '127.0.0.1');
   await once(probe, 'listening');
   const { port } = probe.address();
@@ -92,7 +92,7 @@ export function ledger(test) {
 
 // The gateway with a static principal, fit for clients that number every request anew; `change`
 // takes its policy and its URL, and gives variables of its environment.
-export async function gateway(test, upstream, change = () => ({})) {
+export async function gateway(test, upstream, change) {
   const folder = await mkdtemp(join(tmpdir(), 'onceward-'));
   test.after(() => rm(folder, { recursive: true }));
   const policy = {
@@ -106,8 +106,8 @@ export async function gateway(test, upstream, change = () => ({})) {
       key_pointers: ['/params/_meta/com.example~1idempotency-key']
     }
   };
-  const port = await freePort();
-  const env = change(policy, `http://127.0.0.1:${port}/mcp`);
+  const port = change ? await freePort() : 0;
+  const env = change?.(policy, `http://127.0.0.1:${port}/mcp`);
   await writeFile(join(folder, 'policy.json'), JSON.stringify(policy));
   const config = join(folder, 'onceward.toml');
   await writeFile(

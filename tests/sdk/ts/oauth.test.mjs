@@ -2,12 +2,19 @@
 // from the gateway's challenge to a token.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { ClientCredentialsProvider } from '@modelcontextprotocol/client';
 import { connected, eventually, everything, gateway, outcomes } from './harness.mjs';
 import { issuer } from './issuer.mjs';
 
-const INIT = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'echo', arguments: { message: 'hello' } } };
+const CALL = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name: 'echo', arguments: { message: 'hello' } }
+};
 
 // A gateway that takes the issuer's tokens.
 const guarded = (t, upstream, { url }, more = {}) =>
@@ -24,7 +31,7 @@ async function call(onceward, token, key) {
     ...(token && { authorization: `Bearer ${token}` }),
     ...(key && { 'idempotency-key': key })
   };
-  const answer = await fetch(onceward.url, { method: 'POST', headers, body: JSON.stringify(INIT) });
+  const answer = await fetch(onceward.url, { method: 'POST', headers, body: JSON.stringify(CALL) });
   const body = await answer.text();
   const reason = answer.status < 400 ? undefined : JSON.parse(body).error?.data?.reason;
   return { status: answer.status, reason, replayed: answer.headers.get('idempotency-replayed') === 'true', body };
@@ -32,8 +39,6 @@ async function call(onceward, token, key) {
 
 // A tool whose every call answers, so that what is tested is the way to it.
 async function upstream(t) {
-  const { createServer } = await import('node:http');
-  const { once } = await import('node:events');
   const seen = [];
   const server = createServer((request, response) => {
     seen.push(request.headers);

@@ -7,7 +7,7 @@ use hyper::Uri;
 use super::auth::{self, Auth};
 use super::document::{self, Document, SCHEMA_VERSION, Text};
 use super::grant::Grants;
-use super::secret::{Secret, SecretRef, SecretSources};
+use super::secret::{LoadedSecret, SecretSources};
 use super::server::{
     IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool, UpstreamToken,
 };
@@ -253,7 +253,7 @@ fn session(
 /// header as it is.
 fn upstream_token(
     header: &Text,
-    token: Option<SecretRef>,
+    token: Text,
     sources: &SecretSources<'_>,
 ) -> Result<Option<UpstreamToken>, Mistake> {
     const FIELD: &str = "session.upstream_token_header";
@@ -276,7 +276,7 @@ fn upstream_token(
     if taken && header != hyper::header::AUTHORIZATION {
         return Err(at(FIELD, "is taken: choose a header that has no other meaning"));
     }
-    let secret = Secret::read(token, "session.upstream_token", sources)?;
+    let secret = LoadedSecret::load(&token, "session.upstream_token", sources)?;
     let text = match header == hyper::header::AUTHORIZATION {
         true => format!("Bearer {}", secret.expose()),
         false => secret.expose().to_owned(),

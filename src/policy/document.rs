@@ -11,7 +11,6 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
 use super::oauth::fields::{Algorithms, Claims, Introspection};
-use super::secret::SecretRef;
 use super::values::{self, Expiry, HexDigest};
 use super::words::{
     self, Approval, AuthMode, DefaultDecision, Keys, Mode, RuleDecision, SideEffect, SlotScope,
@@ -149,7 +148,7 @@ pub(super) struct Session {
     #[serde(rename = "idle_timeout")]
     _idle_timeout: WithoutEffect,
     pub upstream_token_header: Text,
-    pub upstream_token: Option<SecretRef>,
+    pub upstream_token: Text,
 }
 
 #[derive(Debug, Deserialize)]

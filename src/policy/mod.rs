@@ -37,7 +37,7 @@ pub use oauth::{
 };
 pub(crate) use reload::{Digest, SETTLE, Tracker, every_so_often, settled};
 pub use reload::{Polled, Reloads};
-pub use secret::{MAX_SECRET_BYTES, Secret, SecretSource};
+pub use secret::LoadedSecret;
 pub use server::{
     IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool, UpstreamToken,
 };

@@ -8,7 +8,7 @@ use hyper::Uri;
 
 use super::auth::Auth;
 use super::grant::Grants;
-use super::secret::Secret;
+use super::secret::LoadedSecret;
 use super::session::{Binding, Bindings};
 use super::words::{DefaultDecision, Keys, Mode, SideEffect, Streams, Trust};
 use crate::claim::{Fingerprint, KeyFormat, Pointer};
@@ -104,7 +104,7 @@ pub struct UpstreamToken {
     /// Its value, marked sensitive; in `Authorization` it begins with `Bearer `.
     pub value: hyper::header::HeaderValue,
     /// The secret that it was made of.
-    pub secret: Secret,
+    pub secret: LoadedSecret,
 }
 
 /// What a policy knows of a tool.

@@ -142,7 +142,7 @@ fn server(
     let document: Document = read::parse(file, format, bytes).map_err(|error| vec![error])?;
     let sources = SecretSources {
         folder: file.parent().unwrap_or_else(|| Path::new("")),
-        variable: |name| std::env::var(name).ok(),
+        variable: |name| std::env::var_os(name).map(std::ffi::OsString::into_encoded_bytes),
         log,
     };
     build::server(document, context, &sources).map_err(|mistakes| {

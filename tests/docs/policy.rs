@@ -34,8 +34,8 @@ fn every_yaml_example_loads_or_is_refused_as_it_says() {
         };
         // Any variable that is set where tests run.
         let text = text
-            .replace("env: INTROSPECTION_SECRET", "env: CARGO_PKG_NAME")
-            .replace("env: UPSTREAM_KEY", "env: CARGO_PKG_NAME");
+            .replace("env:INTROSPECTION_SECRET", "env:CARGO_PKG_NAME")
+            .replace("env:UPSTREAM_KEY", "env:CARGO_PKG_NAME");
         let loaded = PolicySet::from_text("example.yaml", &text, CONTEXT);
         match example.strip_prefix("# refused: ").and_then(|rest| rest.lines().next()) {
             None => {
@@ -145,7 +145,7 @@ fn oauth(change: impl FnOnce(&mut Value)) -> Result<ServerPolicy, String> {
     let mut document = base();
     document["auth"] = json!({
         "mode": "oauth", "issuer_url": "https://as.example", "audience": "a",
-        "introspection": {"client_id": "c", "client_secret": {"env": "CARGO_PKG_NAME"}},
+        "introspection": {"client_id": "c", "client_secret": "env:CARGO_PKG_NAME"},
     });
     change(&mut document["auth"]);
     load(&document)
@@ -192,7 +192,7 @@ fn the_bounds_of_mode_oauth_are_the_real_ones() {
     for (text, bound) in [
         ("at most {} KiB, and nowhere else", onceward::identity::MAX_TOKEN_BYTES / 1024),
         ("A list has at most {} entries", onceward::policy::MAX_LISTED),
-        ("It is 1 to {} visible ASCII characters", onceward::policy::MAX_SECRET_BYTES),
+        ("It is one line of 1 to {} printable ASCII bytes", onceward::secret::MAX_SECRET_BYTES),
     ] {
         let text = text.replace("{}", &bound.to_string());
         assert!(page.contains(&text), "the page should say: {text}");

@@ -238,13 +238,13 @@ async fn the_callers_token_never_goes_upstream_and_the_gateways_own_does() {
     for (session, header, value) in [
         (json!({}), "authorization", None),
         (
-            json!({"upstream_token": {"env": "UPSTREAM_TOKEN"}}),
+            json!({"upstream_token": "env:UPSTREAM_TOKEN"}),
             "authorization",
             Some("Bearer gateways-own"),
         ),
         (
             json!({
-                "upstream_token": {"env": "UPSTREAM_TOKEN"}, "upstream_token_header": "X-Api-Key",
+                "upstream_token": "env:UPSTREAM_TOKEN", "upstream_token_header": "X-Api-Key",
             }),
             "x-api-key",
             Some("gateways-own"),
@@ -275,7 +275,7 @@ async fn a_server_of_any_mode_can_have_a_credential_of_its_own() {
         policy.with(|document| {
             document["auth"] = json!({"mode": "none"});
             document["policy"]["mode"] = json!("observe");
-            document["session"]["upstream_token"] = json!({"env": "UPSTREAM_TOKEN"});
+            document["session"]["upstream_token"] = json!("env:UPSTREAM_TOKEN");
         })
     });
     let gateway = setup.env("UPSTREAM_TOKEN", "gateways-own").start().await;
@@ -347,7 +347,7 @@ async fn an_opaque_token_is_what_its_issuer_says() {
     let (upstream, issuer) = (Upstream::start().await, Issuer::start().await);
     let setup = setup(&upstream, &issuer, |document| {
         document["auth"]["introspection"] = json!({
-            "client_id": "gateway", "client_secret": {"env": "CLIENT_SECRET"}, "cache": "1ms",
+            "client_id": "gateway", "client_secret": "env:CLIENT_SECRET", "cache": "1ms",
         });
     });
     let gateway = setup.env("CLIENT_SECRET", "s3cr3t").start().await;

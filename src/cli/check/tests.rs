@@ -87,12 +87,12 @@ auth:
   issuer_url: https://as.example
   resource: https://gw.example/mcp
   scopes: [mcp:call]
-  introspection: { client_id: gateway, client_secret: { file: secret } }
-session: { upstream_token_header: X-Api-Key, upstream_token: { file: secret } }
+  introspection: { client_id: gateway, client_secret: file:secret }
+session: { upstream_token_header: X-Api-Key, upstream_token: file:secret }
 grants: [{ name: g, human_id: ann, allowed_side_effects: [write] }]
 ";
     let files = Files::new(CONFIG, policy);
-    assert!(files.check().expect_err("no secret").contains("client_secret: cannot read file"));
+    assert!(files.check().expect_err("no secret").contains("client_secret: file:"));
     files.write("secret", "s3cr3t\n");
     let report = files.check().expect("good");
     assert!(report.warnings.is_empty(), "{:?}", report.warnings);

@@ -129,9 +129,8 @@ mod tests {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = format!("http://{}/i", silent.local_addr().expect("an address"));
         let endpoint: Uri = endpoint.parse().expect("a URL");
-        let rules = rules(
-            "introspection: { client_id: c, client_secret: { env: CARGO_PKG_NAME }, cache: 1s }",
-        );
+        let rules =
+            rules("introspection: { client_id: c, client_secret: env:CARGO_PKG_NAME, cache: 1s }");
         let now = Now::read();
         let asked = rules.introspection.clone().expect("introspection");
         let (asker, fetcher) = (Asker::new(asked, now.steady), Fetcher::new(trust()));

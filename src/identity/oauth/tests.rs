@@ -12,7 +12,7 @@ use super::*;
 const NOW_S: i64 = 1_800_000_000;
 
 const INTROSPECTION: &str = "introspection: { client_id: 'gate:way', \
-                             client_secret: { file: SECRET }, cache: 10s }";
+                             client_secret: file:SECRET, cache: 10s }";
 
 struct Setting {
     issuer: FakeIssuer,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::super::document::Text;
-use super::super::secret::SecretRef;
 use super::super::values;
 use super::super::words;
 use super::algorithm::Algorithm;
@@ -26,7 +25,7 @@ pub(in crate::policy) struct Introspection {
     #[serde(default)]
     pub endpoint: Text,
     pub client_id: String,
-    pub client_secret: SecretRef,
+    pub client_secret: String,
     #[serde(default, deserialize_with = "values::optional_duration")]
     pub cache: Option<Duration>,
 }

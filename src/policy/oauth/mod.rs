@@ -14,7 +14,7 @@ pub use url::{RESOURCE_METADATA, Resource, endpoint_url};
 
 use super::build::Mistake;
 use super::document;
-use super::secret::{Secret, SecretSources};
+use super::secret::{LoadedSecret, SecretSources};
 use url::ENDPOINT_FORM;
 
 /// The most names of one list of claims, scopes or algorithms.
@@ -74,7 +74,7 @@ pub struct Introspection {
     /// What the gateway is called there.
     pub client_id: String,
     /// Its secret there.
-    pub client_secret: Secret,
+    pub client_secret: LoadedSecret,
     /// How long an answer is believed.
     pub cache: Duration,
 }
@@ -187,8 +187,8 @@ fn introspection(
     Ok(Introspection {
         endpoint,
         client_id: fields.client_id,
-        client_secret: Secret::read(
-            fields.client_secret,
+        client_secret: LoadedSecret::load(
+            &fields.client_secret,
             "auth.introspection.client_secret",
             sources,
         )?,

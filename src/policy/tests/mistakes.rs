@@ -85,7 +85,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("auth: { leeway: 1s }\n", &["auth.leeway", "needs `mode: oauth`"]),
     ("auth: { claims: { human: [sub] } }\n", &["auth.claims", "needs `mode: oauth`"]),
     (
-        "auth: { introspection: { client_id: c, client_secret: { env: CARGO_PKG_NAME } } }\n",
+        "auth: { introspection: { client_id: c, client_secret: env:CARGO_PKG_NAME } }\n",
         &["auth.introspection", "needs `mode: oauth`"],
     ),
     ("auth: { mode: oauth }\n", &["auth.issuer_url", "required"]),
@@ -115,23 +115,23 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
     (
         "auth: { OAUTH, introspection: { client_id: c, client_secret: s3cr3t } }\n",
-        &["auth.introspection.client_secret", "expected"],
+        &["auth.introspection.client_secret", "`env:NAME` or `file:PATH`"],
     ),
     (
-        "auth: { OAUTH, introspection: { client_id: c, client_secret: {} } }\n",
-        &["auth.introspection.client_secret", "`env` and `file`"],
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: '' } }\n",
+        &["auth.introspection.client_secret", "`env:NAME` or `file:PATH`"],
     ),
     (
-        "auth: { OAUTH, introspection: { client_id: '', client_secret: { env: CARGO_PKG_NAME } } }\n",
+        "auth: { OAUTH, introspection: { client_id: '', client_secret: env:CARGO_PKG_NAME } }\n",
         &["auth.introspection.client_id"],
     ),
     (
-        "auth: { OAUTH, introspection: { client_id: c, client_secret: { env: CARGO_PKG_NAME }, \
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: env:CARGO_PKG_NAME, \
          endpoint: 'http://i' } }\n",
         &["auth.introspection.endpoint", "https"],
     ),
     (
-        "auth: { OAUTH, introspection: { client_id: c, client_secret: { env: CARGO_PKG_NAME }, cache: 1h } }\n",
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: env:CARGO_PKG_NAME, cache: 1h } }\n",
         &["auth.introspection.cache", "at most 300s"],
     ),
     // The upstream's credential.
@@ -139,22 +139,25 @@ const REFUSED: &[(&str, &[&str])] = &[
         "session: { upstream_token_header: X-Up }\n",
         &["session.upstream_token_header", "`session.upstream_token`"],
     ),
-    ("session: { upstream_token: s3cr3t }\n", &["session.upstream_token", "expected"]),
-    ("session: { upstream_token: { value: s3cr3t } }\n", &["session.upstream_token", "`value`"]),
     (
-        "session: { upstream_token: { env: ONCEWARD_TEST_UNSET } }\n",
-        &["session.upstream_token", "ONCEWARD_TEST_UNSET is not set"],
+        "session: { upstream_token: s3cr3t }\n",
+        &["session.upstream_token", "`env:NAME` or `file:PATH`"],
+    ),
+    ("session: { upstream_token: { env: s3cr3t } }\n", &["session.upstream_token", "string"]),
+    (
+        "session: { upstream_token: env:ONCEWARD_TEST_UNSET }\n",
+        &["session.upstream_token", "env:ONCEWARD_TEST_UNSET: the environment variable is not set"],
     ),
     (
-        "session: { upstream_token_header: Host, upstream_token: { env: CARGO_PKG_NAME } }\n",
+        "session: { upstream_token_header: Host, upstream_token: env:CARGO_PKG_NAME }\n",
         &["session.upstream_token_header", "taken"],
     ),
     (
-        "session: { upstream_token_header: Transfer-Encoding, upstream_token: { env: CARGO_PKG_NAME } }\n",
+        "session: { upstream_token_header: Transfer-Encoding, upstream_token: env:CARGO_PKG_NAME }\n",
         &["session.upstream_token_header", "taken"],
     ),
     (
-        "session: { upstream_token_header: X-S, header_name: X-S, upstream_token: { env: CARGO_PKG_NAME } }\n",
+        "session: { upstream_token_header: X-S, header_name: X-S, upstream_token: env:CARGO_PKG_NAME }\n",
         &["session.header_name", "credential"],
     ),
     // Authentication. A secret in the wrong place must not be quoted.

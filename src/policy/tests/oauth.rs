@@ -53,11 +53,11 @@ fn a_token_may_name_the_audience_or_the_resource() {
 #[test]
 fn the_upstreams_credential_is_a_bearer_token_unless_its_header_is_another() {
     let token = |more: &str| {
-        let yaml = format!("session: {{ upstream_token: {{ env: CARGO_PKG_NAME }}{more} }}\n");
+        let yaml = format!("session: {{ upstream_token: env:CARGO_PKG_NAME{more} }}\n");
         let session = server(&document(&yaml)).session.clone();
         let token = session.upstream_token.expect("a credential");
         assert!(token.value.is_sensitive());
-        assert_eq!(token.secret.source().to_string(), "variable CARGO_PKG_NAME");
+        assert_eq!(token.secret.source().to_string(), "env:CARGO_PKG_NAME");
         let shown = format!("{token:?}");
         assert!(!shown.contains("onceward"), "{shown}");
         (token.header.to_string(), token.value.to_str().expect("ASCII").to_owned())

@@ -169,10 +169,10 @@ fn oauth(issuer: &str, more: &str) -> String {
 #[test]
 fn a_secret_that_changes_is_loaded_anew() {
     let files = Files::new();
-    files.write("p.yaml", &with_rules("session: { upstream_token: { file: token } }"));
+    files.write("p.yaml", &with_rules("session: { upstream_token: file:token }"));
     let watch = watch(&files.path("p.yaml"));
     assert_eq!(watch.poll(), Polled::Failed);
-    assert!(watch.last_error().expect("reported").contains("cannot read file"));
+    assert!(watch.last_error().expect("reported").contains("the file cannot be read"));
     files.write("token", "first");
     assert_eq!(watch.poll(), Polled::Loaded);
     assert_eq!(watch.poll(), Polled::Unchanged);

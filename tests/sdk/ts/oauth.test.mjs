@@ -90,7 +90,7 @@ test('an opaque token is introspected, and revoked', async t => {
   const as = await issuer(t);
   const tool = await upstream(t);
   const onceward = await guarded(t, tool.url, as, {
-    introspection: { client_id: 'gateway', client_secret: { env: 'ISSUER_SECRET' }, cache: '1ms' }
+    introspection: { client_id: 'gateway', client_secret: 'env:ISSUER_SECRET', cache: '1ms' }
   });
   as.opaque(onceward.url);
   const token = await as.token(onceward.url);

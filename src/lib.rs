@@ -7,6 +7,7 @@
 //! - [`ledger`]: the lock-free global counts.
 //! - [`mailbox`]: actors that their senders run.
 //! - [`store`]: the `Store` trait, the ticket, and the memory store.
+//! - [`files`]: files of the operator's, read within a bound.
 //! - [`secret`]: references to secrets, which policy and configuration name and never hold.
 //! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, each alone.
 //! - [`gateway`]: the pipeline, one file a stage.
@@ -25,6 +26,8 @@ pub mod admin;
 pub mod cli;
 #[cfg(feature = "gateway")]
 pub mod config;
+#[cfg(feature = "gateway")]
+pub mod files;
 #[cfg(feature = "gateway")]
 pub mod gateway;
 #[cfg(feature = "gateway")]

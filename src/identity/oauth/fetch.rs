@@ -9,6 +9,7 @@ use hyper::{Method, Request, Uri};
 use tokio::time::timeout;
 
 use crate::upstream::{Client, Failure, Response, Timeouts, Trust};
+use crate::urls::shown;
 
 /// The most bytes of an issuer's answer.
 pub(super) const MAX_ANSWER_BYTES: usize = 256 * 1024;
@@ -38,12 +39,6 @@ pub(super) enum FetchError {
     /// More than anybody needs.
     #[error("the answer of {url} exceeds {MAX_ANSWER_BYTES} bytes", url = shown(.0))]
     TooLarge(Uri),
-}
-
-/// A URL as the log may show it: without its query, which may hold a credential.
-pub(super) fn shown(url: &Uri) -> String {
-    let authority = url.authority().map_or("", |authority| authority.as_str());
-    format!("{}://{authority}{}", url.scheme_str().unwrap_or_default(), url.path())
 }
 
 /// Asks issuers. Each exchange has a connection of its own: there are few, and they begin on

@@ -13,12 +13,13 @@ use url::form_urlencoded;
 
 use super::claims::{self, Holder};
 use super::fault::TokenFault;
-use super::fetch::{Fetcher, shown};
+use super::fetch::Fetcher;
 use super::token;
 use super::{Failure, Now};
 use crate::claim::{Document, Value};
 use crate::observe::Throttle;
 use crate::policy::{Introspection, OAuth};
+use crate::urls::shown;
 
 /// Questions to one issuer at a time for one server; more wait, no longer than [`MAX_WAIT`].
 const MAX_ASKING: usize = 16;

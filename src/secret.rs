@@ -4,10 +4,11 @@
 //! it, so that nothing that prints them can print it. A room below both, because both name secrets.
 
 use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
+
+use crate::files::{self, FileError};
 
 /// The most bytes of a secret: 16 KiB, the line end of its file included.
 pub const MAX_SECRET_BYTES: usize = 16 * 1024;
@@ -65,7 +66,7 @@ impl SecretRef {
         }
     }
 
-    /// The secret as it is now. Blocks on a file.
+    /// The secret as it is now. Blocks on a file, which must be a regular one.
     ///
     /// # Errors
     ///
@@ -87,8 +88,14 @@ impl SecretRef {
             Self::Env(name) => {
                 environment(name).ok_or_else(|| SecretError::NotSet(self.clone()))?
             }
-            Self::File(path) => bounded(path)
-                .map_err(|error| SecretError::Unreadable(self.clone(), error.to_string()))?,
+            Self::File(path) => {
+                files::read(path, MAX_SECRET_BYTES).map_err(|error| match error {
+                    FileError::TooLarge(_) => SecretError::TooLong(self.clone()),
+                    FileError::Unreadable(problem) => {
+                        SecretError::Unreadable(self.clone(), problem.to_string())
+                    }
+                })?
+            }
         };
         self.judge(bytes)
     }
@@ -110,13 +117,6 @@ impl SecretRef {
             _ => Err(SecretError::NotPrintable(self.clone())),
         }
     }
-}
-
-/// One byte more than a secret may have, so that too long a file shows.
-fn bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(MAX_SECRET_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn is_variable(name: &str) -> bool {
@@ -231,6 +231,16 @@ mod tests {
         std::fs::write(folder.path().join("token"), vec![b'a'; MAX_SECRET_BYTES + 9])
             .expect("a file");
         assert!(matches!(reference.read(), Err(SecretError::TooLong(_))));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_not_waited_for() {
+        // A device that never ends; a pipe that nobody writes to would not even open.
+        let reference = SecretRef::parse("file:/dev/zero", Path::new("")).expect("a reference");
+        let read = reference.read().map(|_| ());
+        let problem = "not a regular file".to_owned();
+        assert_eq!(read, Err(SecretError::Unreadable(reference, problem)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) async fn require_host(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    if !state.options.hosts.admit(request.headers()) {
+    if !state.options.hosts.admit(request.head()) {
         return Ok(request.into_response(reply::host_not_allowed()));
     }
     Ok(next.call(request).await?.map_into_boxed_body())

@@ -119,23 +119,13 @@ pub async fn start(
         reply_bytes: config.limits.reply_bytes,
         drain: Drain::new(),
     });
-    let admin_state = Arc::new(AdminState::new(AdminOptions {
-        store: Arc::clone(&store),
-        limits: config.limits,
-        metrics,
-        audit: Arc::clone(&audit),
-        traces: traces.clone(),
-        policy: Arc::new(Watched {
-            policy,
-            sessions: config.sessions.is_some().then_some(sessions),
-            gateway: Arc::clone(&gateway),
-            tls: tls.clone(),
-        }),
-        hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.admin),
-        token_sha256: config.admin_token.map(|token| *token.sha256()),
-        started: Timestamp::now(),
-        config: config.summary(),
-    }));
+    let watched = Watched {
+        policy,
+        sessions: config.sessions.is_some().then_some(sessions),
+        gateway: Arc::clone(&gateway),
+        tls: tls.clone(),
+    };
+    let admin_state = Arc::new(admin_state(config, watched, metrics));
     let (admin, admin_server) = serve_admin(admin_listener, Arc::clone(&admin_state))?;
     let (workers, connections) = (config.listen.workers, config.listen.max_connections);
     let listening = server::listen(mcp, workers, connections, gateway, client, tls)?;
@@ -149,6 +139,22 @@ pub async fn start(
         audit,
         traces,
         drain: config.listen.drain,
+    })
+}
+
+fn admin_state(config: &Config, watched: Watched, metrics: Arc<Metrics>) -> AdminState {
+    let gateway = &watched.gateway;
+    AdminState::new(AdminOptions {
+        store: Arc::clone(&gateway.store),
+        limits: config.limits,
+        metrics,
+        audit: Arc::clone(&gateway.audit),
+        traces: gateway.traces.clone(),
+        hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.admin),
+        token_sha256: config.admin_token.map(|token| *token.sha256()),
+        started: Timestamp::now(),
+        config: config.summary(),
+        policy: Arc::new(watched),
     })
 }
 

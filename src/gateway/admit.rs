@@ -30,7 +30,7 @@ pub struct Admitted {
 ///
 /// 403 for one that may not call, and for a request that means another host.
 pub fn origin(gateway: &Gateway, head: &RequestHead) -> Result<Option<HeaderValue>, Refusal> {
-    if !gateway.hosts.admit(head.headers()) {
+    if !gateway.hosts.admit(head) {
         return Err(Refusal::host_not_allowed());
     }
     gateway.origins.check(head.headers())

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use actix_web::dev::RequestHead;
 use actix_web::http::header::{HOST, HeaderMap};
 
 /// The names of one listener. A loopback listener trusts that whoever reaches it is on its machine,
@@ -20,12 +21,15 @@ impl Hosts {
         Self { loopback: listener.ip().is_loopback(), allowed }
     }
 
-    /// Whether the listener answers to the request's `Host`. A request without one comes from no
-    /// browser and passes.
-    pub fn admit(&self, headers: &HeaderMap) -> bool {
-        if !self.loopback {
-            return true;
-        }
+    /// Whether the listener answers to the host that the request means: that of its target in
+    /// absolute form, which counts for more than `Host` (RFC 9112, 3.2.2), and that of `Host`. A
+    /// request without either comes from no browser and passes.
+    pub fn admit(&self, head: &RequestHead) -> bool {
+        !self.loopback
+            || (head.uri.host().is_none_or(|name| self.knows(name)) && self.admits(head.headers()))
+    }
+
+    fn admits(&self, headers: &HeaderMap) -> bool {
         let mut lines = headers.get_all(HOST);
         let Some(line) = lines.next() else { return true };
         let name = line.to_str().ok().and_then(without_port);
@@ -55,12 +59,17 @@ mod tests {
     use actix_web::http::header::HeaderValue;
 
     fn admits(listener: &str, lines: &[&str]) -> bool {
+        admits_target(listener, "/mcp", lines)
+    }
+
+    fn admits_target(listener: &str, target: &str, lines: &[&str]) -> bool {
         let allowed = vec!["mcp.example.com".to_owned(), "[fd00::1]".to_owned()];
-        let mut headers = HeaderMap::new();
+        let mut head = RequestHead::default();
+        head.uri = target.parse().expect("a target");
         for line in lines {
-            headers.append(HOST, HeaderValue::from_str(line).expect("a value"));
+            head.headers.append(HOST, HeaderValue::from_str(line).expect("a value"));
         }
-        Hosts::new(allowed, listener.parse().expect("an address")).admit(&headers)
+        Hosts::new(allowed, listener.parse().expect("an address")).admit(&head)
     }
 
     #[test]
@@ -102,6 +111,15 @@ mod tests {
         }
         assert!(!admits("127.0.0.1:8080", &["localhost", "evil.example"]), "two lines");
         assert!(!admits("127.0.0.1:8080", &["localhost", "localhost"]), "two lines");
+    }
+
+    #[test]
+    fn a_target_in_absolute_form_names_the_host_too() {
+        let admits = |target: &str, host: &str| admits_target("[::1]:80", target, &[host]);
+        assert!(admits("http://localhost:80/mcp", "localhost"));
+        assert!(admits("http://[::1]/mcp", "localhost"));
+        assert!(!admits("http://evil.example/mcp", "localhost"));
+        assert!(!admits("http://localhost/mcp", "evil.example"));
     }
 
     #[test]

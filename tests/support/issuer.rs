@@ -63,6 +63,7 @@ struct State {
     base: String,
     keys: Vec<Value>,
     down: bool,
+    no_introspection: bool,
     tokens: Vec<(String, Value)>,
 }
 
@@ -111,6 +112,11 @@ impl Issuer {
         self.state.lock().unwrap().down = down;
     }
 
+    /// From now on its metadata name no introspection endpoint, or one again.
+    pub fn has_no_introspection(&self, none: bool) {
+        self.state.lock().unwrap().no_introspection = none;
+    }
+
     /// From now on this is what it says of an opaque token.
     pub fn knows(&self, token: &str, answer: Value) {
         let mut state = self.state.lock().unwrap();
@@ -150,11 +156,15 @@ fn answer(state: &State, request: &Received) -> Reply {
         return Reply::silent().reset();
     }
     let base = &state.base;
-    let found = match request.line.split(' ').nth(1).unwrap_or_default() {
-        "/.well-known/openid-configuration" => json!({
-            "issuer": base, "jwks_uri": format!("{base}/jwks"),
-            "introspection_endpoint": format!("{base}/introspect"),
-        }),
+    let target = request.line.split(' ').nth(1).unwrap_or_default();
+    let found = match target.split('?').next().unwrap_or_default() {
+        "/.well-known/openid-configuration" => {
+            let endpoint = (!state.no_introspection).then(|| format!("{base}/introspect"));
+            json!({
+                "issuer": base, "jwks_uri": format!("{base}/jwks"),
+                "introspection_endpoint": endpoint,
+            })
+        }
         "/jwks" => json!({"keys": state.keys}),
         "/introspect" => introspected(state, request),
         _ => return Reply::raw(http(404, &[], "")),

@@ -27,6 +27,11 @@ async fn a_loopback_listener_answers_under_its_machines_names_only() {
             assert_eq!(answer.interim, Vec::<u16>::new());
         }
     }
+    let mut connection = gateway.connect().await;
+    let absolute = "GET http://evil.example/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    connection.send(absolute.to_owned()).await;
+    let answer = connection.response().await.expect("an answer");
+    answer.assert_refused(403, "host_not_allowed");
     let twice = Request::post(pay()).header("Host", "localhost");
     assert!(gateway.send(&twice).await.status >= 400);
     assert_eq!(upstream.hits(), 0);

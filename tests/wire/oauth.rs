@@ -381,6 +381,35 @@ async fn an_opaque_token_is_what_its_issuer_says() {
 }
 
 #[tokio::test]
+async fn the_log_says_why_an_opaque_token_cannot_be_asked_about() {
+    let (upstream, issuer) = (Upstream::start().await, Issuer::start().await);
+    let asked = |endpoint: Option<String>| {
+        let credential = json!({"client_id": "gateway", "client_secret": "env:CLIENT_SECRET"});
+        let setup = setup(&upstream, &issuer, |document| {
+            document["auth"]["introspection"] = credential.clone();
+            document["auth"]["introspection"]["endpoint"] = json!(endpoint);
+        });
+        setup.env("CLIENT_SECRET", "s3cr3t")
+    };
+    issuer.knows("opaque", json!(["active"]));
+    let endpoint = format!("{}/introspect?key=of-the-endpoint", issuer.url());
+    for (endpoint, without, why) in [
+        (Some(endpoint), false, "is no JSON object"),
+        (None, true, "names no introspection endpoint"),
+    ] {
+        issuer.has_no_introspection(without);
+        let gateway = asked(endpoint).start().await;
+        let answer = gateway.send(&Request::post(pay()).bearer("opaque")).await;
+        answer.assert_refused(503, "issuer_unavailable");
+        eventually("the log to say so", || async { gateway.stderr().contains(why).then_some(()) })
+            .await;
+        for secret in ["s3cr3t", "opaque ", "of-the-endpoint"] {
+            assert!(!gateway.stderr().contains(secret), "{}", gateway.stderr());
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_reload_that_names_callers_differently_is_refused() {
     let (upstream, issuer) = (Upstream::start().await, Issuer::start().await);
     let policy = Policy::new(&upstream.url()).with(|document| document["auth"] = issuer.auth());

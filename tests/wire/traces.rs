@@ -220,10 +220,11 @@ async fn a_context_that_is_not_valid_begins_a_new_trace() {
     assert_eq!(passed.header("tracestate"), None, "a state belongs to its parent");
     gateway.send(&traced("01").header("traceparent", &zero)).await;
     assert_eq!(upstream.last().lines("traceparent").len(), 1, "two lines are none");
+    gateway.send(&Request::post(pay()).header("traceparent", "00-1-1-01")).await;
     let exported = exported(gateway, &collector).await;
     let roots = exported.spans.iter().filter(|span| span.name == "POST /mcp");
     assert!(roots.clone().all(|span| span.parent_span_id.is_empty()), "{:?}", exported.spans);
-    assert_eq!(roots.count(), 2);
+    assert_eq!(roots.count(), 3);
 }
 
 #[tokio::test]

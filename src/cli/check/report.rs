@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use hyper::Uri;
 use jiff::Timestamp;
 
 use super::warnings::warnings;
@@ -15,6 +14,7 @@ use crate::policy::{
     Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, OAuth, PolicySet,
     PrincipalClaims, ServerPolicy, SessionsFile, Streams,
 };
+use crate::urls::shown;
 
 /// What would run.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,7 +171,7 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     writeln!(f, "\nserver {}", server.name)?;
     writeln!(f, "  namespace   {}", or_none(&server.namespace))?;
     writeln!(f, "  uid         {}", or_none(server.uid.as_deref().unwrap_or_default()))?;
-    writeln!(f, "  route       {} to {}", server.path, address(&server.upstream))?;
+    writeln!(f, "  route       {} to {}", server.path, shown(&server.upstream))?;
     match &server.auth {
         Auth::ApiKey(keys) => writeln!(f, "  auth        api_key (keys: {})", keys.len())?,
         Auth::OAuth(rules) => oauth(f, rules)?,
@@ -210,7 +210,7 @@ fn oauth(f: &mut fmt::Formatter<'_>, rules: &OAuth) -> fmt::Result {
     match &rules.introspection {
         None => writeln!(f, "  opaque      refused"),
         Some(asked) => {
-            let endpoint = asked.endpoint.as_ref().map_or("the issuer".to_owned(), address);
+            let endpoint = asked.endpoint.as_ref().map_or("the issuer".to_owned(), shown);
             let (id, source) = (&asked.client_id, asked.client_secret.source());
             let cache = length(asked.cache);
             writeln!(
@@ -270,14 +270,6 @@ const fn default_decision(decision: DefaultDecision) -> &'static str {
 
 fn or_none(text: &str) -> &str {
     if text.is_empty() { "none" } else { text }
-}
-
-/// Without the query, which may hold a credential.
-fn address(uri: &Uri) -> String {
-    let scheme = uri.scheme_str().unwrap_or_default();
-    let authority = uri.authority().map_or("", |authority| authority.as_str());
-    let query = if uri.query().is_some() { "?…" } else { "" };
-    format!("{scheme}://{authority}{}{query}", uri.path())
 }
 
 fn millis(length_of: Millis) -> String {

@@ -91,7 +91,7 @@ fn of_keys(server: &ServerPolicy) -> impl Iterator<Item = &'static str> {
     );
     let unverified = (!server.auth.verifies()).then_some(
         "its auth mode verifies nobody, so every call with a key gets 400 \
-         `idempotency_requires_verified_identity`: use `api_key` or `oauth`, or `keys: off`",
+         `idempotency_requires_verified_identity`: use `api_key`, `oauth` or `mtls`, or `keys: off`",
     );
     no_uid.into_iter().chain(unverified)
 }

@@ -1,7 +1,5 @@
 //! From files to what a handshake needs.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 
+use crate::files::{self, FileError};
 use crate::identity::Peer;
 use crate::policy::{Digest, HexDigest};
 
@@ -180,18 +179,9 @@ fn authorities(file: &Path, bytes: &[u8]) -> Result<RootCertStore, TlsError> {
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let unreadable = |problem| TlsError::Unreadable { file: path.to_owned(), problem };
-    // Opening a pipe would wait for a writer.
-    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(unreadable(std::io::Error::other("not a regular file")));
-    }
-    let mut bytes = Vec::new();
-    let bound = u64::try_from(MAX_PEM_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    File::open(path)
-        .and_then(|file| file.take(bound).read_to_end(&mut bytes))
-        .map_err(unreadable)?;
-    match bytes.len() {
-        0..=MAX_PEM_BYTES => Ok(bytes),
-        _ => Err(TlsError::TooLarge { file: path.to_owned() }),
-    }
+    let file = path.to_owned();
+    files::read(path, MAX_PEM_BYTES).map_err(|error| match error {
+        FileError::Unreadable(problem) => TlsError::Unreadable { file, problem },
+        FileError::TooLarge(_) => TlsError::TooLarge { file },
+    })
 }

@@ -40,6 +40,12 @@ pub(super) enum DiscoveryError {
     NoPlace,
 }
 
+impl DiscoveryError {
+    fn is_about_content(&self) -> bool {
+        !matches!(self, Self::Fetch(_) | Self::NoPlace)
+    }
+}
+
 #[derive(Deserialize)]
 struct Published {
     issuer: String,
@@ -63,7 +69,8 @@ pub(super) async fn discover(
     Ok((metadata, keys))
 }
 
-/// The first place that holds this issuer's metadata; else what was wrong with the last one.
+/// The first place that holds this issuer's metadata; else what was wrong: with what some place
+/// holds, if one holds anything.
 async fn metadata(issuer: &str, fetcher: &Fetcher) -> Result<Metadata, DiscoveryError> {
     let mut problem = DiscoveryError::NoPlace;
     for url in places(issuer) {
@@ -75,6 +82,8 @@ async fn metadata(issuer: &str, fetcher: &Fetcher) -> Result<Metadata, Discovery
         };
         match read {
             Ok(metadata) => return Ok(metadata),
+            // That a place is empty says less than what another one holds.
+            Err(DiscoveryError::Fetch(_)) if problem.is_about_content() => {}
             Err(error) => problem = error,
         }
     }
@@ -118,7 +127,18 @@ fn read(text: &[u8], issuer: &str, url: &Uri) -> Result<Metadata, DiscoveryError
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{FakeIssuer, trust};
     use super::*;
+
+    #[actix_web::test]
+    async fn an_empty_place_does_not_hide_what_is_wrong_with_another() {
+        let issuer = FakeIssuer::start(&[]).await;
+        // It calls itself so without the slash, in the first of the two places.
+        let name = format!("{}/", issuer.url());
+        let found = metadata(&name, &Fetcher::new(trust())).await;
+        assert!(matches!(found, Err(DiscoveryError::OtherIssuer(_))), "{found:?}");
+        assert_eq!(issuer.asked("/.well-known/openid-configuration"), 1);
+    }
 
     #[test]
     fn metadata_stands_where_rfc_8414_and_openid_say() {

@@ -9,6 +9,7 @@ use hyper::{Method, Request, Uri};
 use tokio::time::timeout;
 
 use crate::upstream::{Client, Failure, Response, Timeouts, Trust};
+use crate::urls::shown;
 
 /// The most bytes of an issuer's answer.
 pub(super) const MAX_ANSWER_BYTES: usize = 256 * 1024;
@@ -27,16 +28,16 @@ const TIMEOUTS: Timeouts = Timeouts {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     /// No connection, or one that broke.
-    #[error("{0} could not be asked: {1}")]
+    #[error("{url} could not be asked: {1}", url = shown(.0))]
     Failed(Uri, Failure),
     /// No answer in time.
-    #[error("{0} did not answer within {limit}s", limit = EXCHANGE_TIMEOUT.as_secs())]
+    #[error("{url} did not answer within {limit}s", url = shown(.0), limit = EXCHANGE_TIMEOUT.as_secs())]
     Slow(Uri),
     /// Another status than 200. Redirects are not followed.
-    #[error("{0} answered with status {1}")]
+    #[error("{url} answered with status {1}", url = shown(.0))]
     Status(Uri, u16),
     /// More than anybody needs.
-    #[error("the answer of {0} exceeds {MAX_ANSWER_BYTES} bytes")]
+    #[error("the answer of {url} exceeds {MAX_ANSWER_BYTES} bytes", url = shown(.0))]
     TooLarge(Uri),
 }
 

@@ -1,5 +1,6 @@
 //! Opaque tokens: the issuer is asked what they are (RFC 7662).
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -18,6 +19,7 @@ use super::{Failure, Now};
 use crate::claim::{Document, Value};
 use crate::observe::Throttle;
 use crate::policy::{Introspection, OAuth};
+use crate::urls::shown;
 
 /// Questions to one issuer at a time for one server; more wait, no longer than [`MAX_WAIT`].
 const MAX_ASKING: usize = 16;
@@ -66,18 +68,27 @@ impl Asker {
             .extend_pairs([("token", text(token)?), ("token_type_hint", "access_token")])
             .finish();
         let credential = self.credential().ok_or(Failure::Unanswered)?;
-        let answer = fetcher.post(endpoint, credential, form).await.map_err(|error| {
-            if self.reports.allow(now.steady.saturating_duration_since(self.started)) {
-                tracing::warn!(%error, "the issuer cannot be asked about tokens");
-            }
-            Failure::Unanswered
-        })?;
+        let answer = fetcher.post(endpoint, credential, form).await;
+        let answer = answer.map_err(|error| self.unanswered(&error, now))?;
         let document = Document::parse(&answer).ok();
-        let answer = document.as_ref().and_then(token::object).ok_or(Failure::Unanswered)?;
+        let answer = document.as_ref().and_then(token::object).ok_or_else(|| {
+            self.unanswered(
+                &format_args!("the answer of {} is no JSON object", shown(endpoint)),
+                now,
+            )
+        })?;
         let (holder, until) = read(answer, oauth, now.wall_ms)?;
         let cache = i64::try_from(self.rules.cache.as_millis()).unwrap_or(i64::MAX);
         let believed = now.wall_ms.saturating_add(cache);
         Ok((holder, until.map_or(believed, |until| until.min(believed))))
+    }
+
+    /// The issuer is of no help, which the log says once in a while.
+    pub(super) fn unanswered(&self, error: &dyn fmt::Display, now: Now) -> Failure {
+        if self.reports.allow(now.steady.saturating_duration_since(self.started)) {
+            tracing::warn!(%error, "the issuer cannot be asked about tokens");
+        }
+        Failure::Unanswered
     }
 
     /// `client_secret_basic` (RFC 6749, 2.3.1): both parts are form-encoded first.

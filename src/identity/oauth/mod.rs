@@ -261,7 +261,7 @@ impl Verifier {
         let asker = self.asker.as_ref().ok_or(TokenFault::Malformed)?;
         let endpoint = match asker.endpoint() {
             Some(endpoint) => endpoint.clone(),
-            None => self.discovered_endpoint(now).await?,
+            None => self.discovered_endpoint(asker, now).await?,
         };
         let answer = asker.ask(&endpoint, token, &self.rules, &self.fetcher, now).await;
         let (holder, until_ms) = answer?;
@@ -270,7 +270,7 @@ impl Verifier {
         Ok(holder)
     }
 
-    async fn discovered_endpoint(&self, now: Now) -> Result<hyper::Uri, Failure> {
+    async fn discovered_endpoint(&self, asker: &Asker, now: Now) -> Result<hyper::Uri, Failure> {
         let endpoint = || {
             let known = self.issuer.known();
             known.as_ref().and_then(|known| known.metadata.introspection.clone())
@@ -279,7 +279,9 @@ impl Verifier {
             return Ok(endpoint);
         }
         self.issuer.refreshed(now.steady).await?;
-        endpoint().ok_or(Failure::Unanswered)
+        let missing = "its metadata names no introspection endpoint; set \
+                       `auth.introspection.endpoint`";
+        endpoint().ok_or_else(|| asker.unanswered(&missing, now))
     }
 }
 

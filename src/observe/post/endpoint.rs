@@ -6,6 +6,7 @@ use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 
 use crate::secret::SecretRef;
+use crate::urls;
 
 /// An HTTP endpoint, and the bearer token that it asks for. Its `Debug` and `Display` leave the
 /// query of the URL out, which may hold a credential.
@@ -76,20 +77,13 @@ impl Endpoint {
     /// Whether what is sent there, a token included, can be read on the way: plain HTTP to another
     /// machine.
     pub fn is_exposed(&self) -> bool {
-        let host = self.url.host().unwrap_or_default();
-        let literal = host.trim_start_matches('[').trim_end_matches(']');
-        let here = host == "localhost"
-            || literal.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback());
-        self.url.scheme_str() == Some("http") && !here
+        self.url.scheme_str() == Some("http") && !urls::is_here(&self.url)
     }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let authority = self.url.authority().map_or("", |authority| authority.as_str());
-        let query = if self.url.query().is_some() { "?…" } else { "" };
-        let scheme = self.url.scheme_str().unwrap_or_default();
-        write!(f, "{scheme}://{authority}{}{query}", self.url.path())
+        f.write_str(&urls::shown(&self.url))
     }
 }
 

@@ -5,12 +5,17 @@ use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
 use opentelemetry::trace::{SpanContext, TraceContextExt};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 
+/// The most bytes of a `tracestate` that are taken over: what everybody should pass on at least (W3C
+/// Trace Context, 3.3.1.5). Every span that waits to be sent holds them.
+pub const MAX_STATE_BYTES: usize = 512;
+
 /// What a request's headers say.
 #[derive(Debug, Clone, Default)]
 pub struct Incoming {
     /// The one `traceparent` line; `None` where there is none, or more than one.
     pub traceparent: Option<String>,
-    /// The `tracestate` lines, joined by commas.
+    /// The `tracestate` lines, joined by commas. Entries at the end that exceed
+    /// [`MAX_STATE_BYTES`] are left out.
     pub tracestate: Option<String>,
 }
 
@@ -43,8 +48,9 @@ impl Outgoing {
 impl Extractor for Incoming {
     fn get(&self, name: &str) -> Option<&str> {
         match name {
-            "traceparent" => self.traceparent.as_deref(),
-            "tracestate" => self.tracestate.as_deref(),
+            // The SDK also reads short identifiers, signs and a dash at the end.
+            "traceparent" => self.traceparent.as_deref().filter(|text| is_well_formed(text)),
+            "tracestate" => self.tracestate.as_deref().map(bounded),
             _ => None,
         }
     }
@@ -52,6 +58,27 @@ impl Extractor for Incoming {
     fn keys(&self) -> Vec<&str> {
         vec!["traceparent", "tracestate"]
     }
+}
+
+/// Whether a `traceparent` has the form of version 00, or of a later one with more behind it
+/// (section 3.2). That its numbers mean something is left to the SDK.
+fn is_well_formed(traceparent: &str) -> bool {
+    let bytes = traceparent.as_bytes();
+    let dash = |at| matches!(at, 2 | 35 | 52);
+    let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let Some((head, rest)) = bytes.split_at_checked(55) else { return false };
+    head.iter().enumerate().all(|(at, byte)| if dash(at) { *byte == b'-' } else { hex(*byte) })
+        && (rest.is_empty() || (!head.starts_with(b"00") && rest.starts_with(b"-")))
+}
+
+/// The entries from the start that fit into [`MAX_STATE_BYTES`].
+fn bounded(tracestate: &str) -> &str {
+    if tracestate.len() <= MAX_STATE_BYTES {
+        return tracestate;
+    }
+    let fits = &tracestate.as_bytes()[..=MAX_STATE_BYTES];
+    let end = fits.iter().rposition(|byte| *byte == b',').unwrap_or_default();
+    tracestate.get(..end).unwrap_or_default()
 }
 
 impl Injector for Outgoing {
@@ -99,10 +126,34 @@ mod tests {
             "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
             "00-4bf92f3577b34da6a3ce929d0e0e47-00f067aa0ba902b7-01-\u{e9}",
+            "00-1-1-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+            "00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-+0f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-+1",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
+            "0-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01more",
         ] {
             assert!(!parent(bad, "a=b").is_valid(), "{bad}");
         }
         // A later version may have more fields.
-        assert!(parent(&PARENT.replacen("00-", "01-", 1), "a=b").is_valid());
+        for later in [PARENT.to_owned(), format!("{PARENT}-more")] {
+            assert!(parent(&later.replacen("00-", "01-", 1), "a=b").is_valid(), "{later}");
+        }
+    }
+
+    #[test]
+    fn a_state_keeps_the_entries_that_fit() {
+        let entry = |name: &str, bytes: usize| format!("{name}={}", "x".repeat(bytes - 2));
+        let kept = |state: &str| Outgoing::of(&parent(PARENT, state)).tracestate;
+        let fits = [entry("a", 255), entry("b", 256)].join(",");
+        assert_eq!(fits.len(), MAX_STATE_BYTES);
+        assert_eq!(kept(&fits), fits);
+        assert_eq!(kept(&format!("{fits},c=1")), fits);
+        assert_eq!(kept(&[entry("a", 255), entry("b", 257)].join(",")), entry("a", 255));
+        assert_eq!(kept(&"x".repeat(MAX_STATE_BYTES + 1)), "", "no entry at all");
+        assert_eq!(kept(&format!("a={}", "\u{e9}".repeat(MAX_STATE_BYTES))), "");
     }
 }

@@ -1,10 +1,9 @@
 //! The URLs of mode `oauth`.
 
-use std::net::IpAddr;
-
 use hyper::Uri;
 
 use super::MAX_TEXT;
+use crate::urls::is_here;
 
 /// Where the metadata of a resource stands, before its path (RFC 9728, section 3).
 pub const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -16,12 +15,9 @@ pub(super) const ENDPOINT_FORM: &str = "must be an `https` URL (`http` for an is
 /// that does not leave this machine. `None` for any other.
 pub fn endpoint_url(text: &str) -> Option<Uri> {
     let uri = absolute(text)?;
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let loopback =
-        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
     match uri.scheme_str() {
         Some("https") => Some(uri),
-        Some("http") if loopback => Some(uri),
+        Some("http") if is_here(&uri) => Some(uri),
         _ => None,
     }
 }

@@ -38,6 +38,12 @@ linearizability histories="2000":
 mutate *words:
     ./scripts/mutate {{ words }}
 
+# What cargo-mutants (`cargo install cargo-mutants`) breaks in the machines and the ledger, in a copy
+# of the tree, and what the tests of the machines miss; into target/mutants.
+mutants *arguments:
+    cargo mutants --output target/mutants --no-default-features -C=--lib -C=--test=store_model --timeout 40 \
+        --file 'src/claim/**' --file 'src/ledger/**' --exclude-re 'impl fmt::(Debug|Display)' {{ arguments }}
+
 # The documentation of the crate.
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

@@ -28,7 +28,7 @@ fn body(size: usize) -> String {
         let comma = if number == 0 { "" } else { "," };
         write!(
             body,
-            r#"{comma}{{"id":"ord_{number:08}","amount":{number}9.5,"to":"Zo\u00eb \"Z\"","tags":["a",true,null]}}"#
+            r#"{comma}{{"id":"ord_{number:08}","amount":1{number}.5,"to":"Zo\u00eb \"Z\"","tags":["a",true,null]}}"#
         )
         .expect("memory");
         if body.len() + END.len() > size {

@@ -7,7 +7,9 @@
 //! - [`ledger`]: the lock-free global counts.
 //! - [`mailbox`]: actors that their senders run.
 //! - [`store`]: the `Store` trait, the ticket, the memory store, the Redis store.
-//! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, each alone.
+//! - [`files`], `urls`: files of the operator's, read within a bound, and URLs as they are shown.
+//! - [`secret`]: references to secrets, which policy and configuration name and never hold.
+//! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, which they do not know.
 //! - [`gateway`]: the pipeline, one file a stage.
 //! - [`admin`] and [`cli`]: on top.
 
@@ -25,14 +27,22 @@ pub mod cli;
 #[cfg(feature = "gateway")]
 pub mod config;
 #[cfg(feature = "gateway")]
+pub mod files;
+#[cfg(feature = "gateway")]
 pub mod gateway;
 #[cfg(feature = "gateway")]
 pub mod identity;
 #[cfg(feature = "gateway")]
 pub mod observe;
 #[cfg(feature = "gateway")]
+mod patience;
+#[cfg(feature = "gateway")]
 pub mod policy;
+#[cfg(feature = "gateway")]
+pub mod secret;
 #[cfg(feature = "gateway")]
 pub mod store;
 #[cfg(feature = "gateway")]
 pub mod upstream;
+#[cfg(feature = "gateway")]
+mod urls;

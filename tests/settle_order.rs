@@ -9,10 +9,13 @@ use std::time::Duration;
 use onceward::claim::{Fence, Millis, Reply, SlotKey, TombstoneReason};
 use onceward::gateway::cors::Origins;
 use onceward::gateway::drain::Drain;
+use onceward::gateway::holders::Holders;
+use onceward::gateway::hosts::Hosts;
 use onceward::gateway::inspect::BodyLimits;
 use onceward::gateway::router::Router;
 use onceward::gateway::server::{self, ClientSettings, Listening};
 use onceward::gateway::state::Gateway;
+use onceward::identity::Issuers;
 use onceward::observe::{Audit, Metrics};
 use onceward::policy::{LoadContext, PolicySet, PolicyWatch, SessionsWatch};
 use onceward::store::{
@@ -104,26 +107,31 @@ struct Held {
 fn gateway(upstream: &str, leased: bool) -> Held {
     let (came_sender, came) = mpsc::unbounded_channel();
     let (door, held) = watch::channel(false);
-    let context = LoadContext { loopback: true };
+    let context = LoadContext { loopback: true, client_ca: true };
     let policy = PolicySet::local(upstream, context).expect("a policy");
     let circuit = CircuitSettings { failures: 5, open_for: Millis(1000), max_in_flight: 8 };
+    let trust = Trust::system().expect("a trust store");
     let listener = server::bind(([127, 0, 0, 1], 0).into()).expect("an address");
     let address = listener.local_addr().expect("an address");
     let watch = Arc::new(PolicyWatch::fixed(policy));
     let gateway = Gateway {
         store: Arc::new(HeldStore { came: came_sender, door: held, leased }),
-        router: Router::new(watch, Arc::new(Metrics::new()), circuit),
+        router: Router::new(watch, Arc::new(Metrics::new()), circuit, Issuers::new(trust.clone())),
         sessions: Arc::new(SessionsWatch::new(None)),
         audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("an audit trail")),
+        traces: None,
         clock: Arc::new(MonotonicClock::start()),
+        holders: Holders::new(),
+        hosts: Hosts::new(vec![], address),
         origins: Origins::new(Vec::new(), address),
         body: BodyLimits { bytes: 1024, idle: PATIENCE },
         reply_bytes: 1024,
         drain: Drain::new(),
     };
     let timeouts = Timeouts { connect: PATIENCE, response: PATIENCE, idle: PATIENCE };
-    let client = ClientSettings { timeouts, trust: Trust::system().expect("a trust store") };
-    let gateway = server::listen(listener, 1, 16, Arc::new(gateway), client).expect("it listens");
+    let client = ClientSettings { timeouts, trust };
+    let gateway =
+        server::listen(listener, 1, 16, Arc::new(gateway), client, None).expect("it listens");
     Held { gateway, came, door }
 }
 
@@ -150,7 +158,7 @@ async fn send(held: &Held) -> TcpStream {
     let body =
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":{}}}"#;
     let request = format!(
-        "POST /mcp HTTP/1.1\r\nHost: gateway.test\r\nContent-Type: application/json\r\n\
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Idempotency-Key: K1\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );

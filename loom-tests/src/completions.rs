@@ -87,3 +87,15 @@ fn at_rest_the_bound_lets_the_oldest_through() {
         assert!(one.max(two) > bound_of_others(&ledger, ShardId(1 - owner)));
     });
 }
+
+#[test]
+fn who_takes_the_place_that_a_completion_freed_completes_after_it() {
+    loom::model(|| {
+        let ledger = ledger(2, 1);
+        let mut next = home(&ledger, 1);
+        let (first, second) = together(completing(&ledger, 0), move || {
+            next.start().is_ok().then(|| next.complete(Millis::NEVER))
+        });
+        assert!(second.is_none_or(|second| first < second), "{first:?} is the older one");
+    });
+}

@@ -6,15 +6,14 @@
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicBool, Ordering};
-use loom::thread;
 use onceward::claim::protocol::{CallId, EvictAnswer, Outcome, RequestId, ShardId, Waiter};
 use onceward::claim::shared::{Index, Shared};
 use onceward::claim::{
     Begin, CapacityLimit, Completion, CompletionSeq, Limits, PrincipalId, SlotKey,
 };
 
-use super::ledger;
 use super::machines::{Machine, begin, limits};
+use super::{ledger, together};
 
 /// The victim's entry of the read index. It orders nothing by itself, so that all order is the
 /// ledger's: a map with locks can only be stricter.
@@ -55,10 +54,11 @@ fn model(limits: Limits, evict: fn(&mut Machine<Entry>) -> bool) {
         assert!(entry.is_shown());
         let mut other = Machine::new(&ledger, 1, limits, ());
 
-        let evicting = thread::spawn(move || evict(&mut owner));
-        let seen = other.begin(begin(1, 1));
-        let shown = entry.is_shown();
-        let evicted = evicting.join().unwrap();
+        let index = entry.clone();
+        let (evicted, (seen, shown)) = together(
+            move || evict(&mut owner),
+            move || (other.begin(begin(1, 1)), index.is_shown()),
+        );
         match seen {
             Some(Outcome::Capacity(CapacityLimit::StoreInFlight)) => {
                 assert!(evicted && !shown, "the victim outlives its eviction in the index");
@@ -73,8 +73,8 @@ fn model(limits: Limits, evict: fn(&mut Machine<Entry>) -> bool) {
     });
 }
 
-fn begins(owner: &mut Machine<Entry>) -> bool {
-    match owner.begin(begin(0, 1)) {
+fn begins(owner: &mut Machine<Entry>, principal: u8) -> bool {
+    match owner.begin(begin(principal, 1)) {
         Some(Outcome::First(_)) => true,
         Some(Outcome::Capacity(CapacityLimit::StoreInFlight)) => false,
         other => panic!("{other:?}: its own oldest is the store's"),
@@ -83,12 +83,13 @@ fn begins(owner: &mut Machine<Entry>) -> bool {
 
 #[test]
 fn who_sees_an_eviction_in_a_full_store_cannot_replay_the_victim() {
-    model(limits(1, 1, 1), begins);
+    // Another principal's begin: neither its own cap nor its scope's is reached.
+    model(limits(1, 1, 1), |owner| begins(owner, 2));
 }
 
 #[test]
 fn who_sees_an_eviction_in_a_full_scope_cannot_replay_the_victim() {
-    model(limits(2, 1, 1), begins);
+    model(limits(2, 1, 1), |owner| begins(owner, 0));
 }
 
 #[test]

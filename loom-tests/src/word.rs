@@ -163,16 +163,20 @@ fn whatever_the_ends_all_of_it_is_given_back() {
             }
         });
         let mut evicted = home(&ledger, 2);
-        if evicted.start().is_ok() {
-            evicted.complete(Millis(5));
-            watched(&ledger);
-            if evicted.evict().is_ok() {
+        let seen = Arc::clone(&ledger);
+        let evicted = thread::spawn(move || {
+            if evicted.start().is_ok() {
                 evicted.complete(Millis(5));
+                watched(&seen);
+                if evicted.evict().is_ok() {
+                    evicted.complete(Millis(5));
+                }
+                evicted.sweep(1, 1);
             }
-            evicted.sweep(1, 1);
+        });
+        for life in [unknown, released, evicted] {
+            life.join().unwrap();
         }
-        unknown.join().unwrap();
-        released.join().unwrap();
         assert_eq!(ledger.counts(), Counts::default());
     });
 }
@@ -185,13 +189,14 @@ fn the_permits_of_a_dead_shard_stay_counted() {
         dying.start().unwrap();
         dying.complete(Millis(5));
         let mut other = home(&ledger, 1);
-        let other = thread::spawn(move || {
-            let started = [other.start(), other.start()];
-            other.complete(Millis(6));
-            started
-        });
-        dying.abandon();
-        let started = other.join().unwrap();
+        let ((), started) = together(
+            move || dying.abandon(),
+            move || {
+                let started = [other.start(), other.start()];
+                other.complete(Millis(6));
+                started
+            },
+        );
         assert_eq!(started[0], Ok(()));
         assert!(matches!(started[1], Err(Full::Entries { completed: 0 | 1 })), "{started:?}");
         assert_eq!(ledger.counts(), counts(2, 0, 1), "the dead one's record and the other's");

@@ -123,12 +123,11 @@ def machine():
     cores = len([line for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                  if line.startswith("processor")])
     memory_mib = int(first("/proc/meminfo", "MemTotal").split()[0]) // 1024
-    commit = version("git", "describe", "--always", "--dirty")
     return "\n".join([
         f"- {first('/proc/cpuinfo', 'model name')}, {cores} cores, {memory_mib} MiB of memory",
         f"- Linux {platform.release()} {platform.machine()}",
         f"- {version('rustc', '--version')}; {version('nginx', '-v')}; {version('wrk', '-v')}",
-        f"- commit {commit}, {datetime.date.today().isoformat()}",
+        f"- {datetime.date.today().isoformat()}",
     ])
 
 

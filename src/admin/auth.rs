@@ -1,4 +1,4 @@
-//! The bearer token of the admin listener.
+//! Who may read the admin listener: its names, and its bearer token.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -10,6 +10,18 @@ use subtle::ConstantTimeEq;
 
 use super::reply;
 use super::state::AdminState;
+
+/// Lets a request pass that means this listener by one of its names.
+pub(super) async fn require_host(
+    state: web::Data<AdminState>,
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    if !state.options.hosts.admit(request.head()) {
+        return Ok(request.into_response(reply::host_not_allowed()));
+    }
+    Ok(next.call(request).await?.map_into_boxed_body())
+}
 
 /// Lets a request pass that carries the token, or any request where none is configured.
 pub(super) async fn require_token(

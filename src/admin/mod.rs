@@ -2,7 +2,8 @@
 //!
 //! `GET /healthz` and `GET /readyz` are open to everybody who reaches the listener; `GET /metrics`
 //! and `GET /v1/status` need the bearer token where one is configured. Without a token the listener
-//! must be loopback, which the configuration sees to.
+//! must be loopback, which the configuration sees to; and a loopback listener answers under the names
+//! of its own machine only, so that no web page can read it by another.
 
 mod auth;
 mod pages;
@@ -18,17 +19,17 @@ pub use state::{AdminOptions, AdminState, NotReady, PolicyStatus, ServerStatus, 
 
 /// Adds the listener's routes to an app; everything that they do not name is a 404.
 pub fn configure(state: Arc<AdminState>, config: &mut web::ServiceConfig) {
-    config
-        .app_data(web::Data::from(state))
+    let protected = web::scope("")
+        .wrap(from_fn(auth::require_token))
+        .service(page("/metrics", pages::metrics))
+        .service(page("/v1/status", pages::status))
+        .default_service(web::to(reply::not_found));
+    let all = web::scope("")
+        .wrap(from_fn(auth::require_host))
         .service(page("/healthz", pages::healthz))
         .service(page("/readyz", pages::readyz))
-        .service(
-            web::scope("")
-                .wrap(from_fn(auth::require_token))
-                .service(page("/metrics", pages::metrics))
-                .service(page("/v1/status", pages::status))
-                .default_service(web::to(reply::not_found)),
-        );
+        .service(protected);
+    config.app_data(web::Data::from(state)).service(all);
 }
 
 /// A page that can be read with GET and HEAD (the server leaves out the body of a HEAD).

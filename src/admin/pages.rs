@@ -5,7 +5,7 @@ use actix_web::{HttpResponse, web};
 use serde_json::{Value, json};
 
 use super::reply;
-use super::state::{AdminState, Source};
+use super::state::{AdminOptions, AdminState, Source};
 use crate::claim::Limits;
 use crate::observe::metrics::CONTENT_TYPE;
 use crate::observe::{Readings, Reloads};
@@ -33,7 +33,10 @@ pub(super) async fn metrics(state: web::Data<AdminState>) -> HttpResponse {
         limits: &options.limits,
         policy_reloads: options.policy.policy().reloads,
         sessions_reloads: options.policy.sessions().map(|s| s.reloads).unwrap_or_default(),
+        certificate_reloads: options.policy.certificates().map(|s| s.reloads).unwrap_or_default(),
+        handshake_failures: options.policy.handshake_failures(),
         audit_dropped: options.audit.dropped(),
+        traces_dropped: traces_dropped(options),
     });
     match rendered {
         Ok(text) => reply::start(StatusCode::OK).content_type(CONTENT_TYPE).body(text),
@@ -56,11 +59,17 @@ pub(super) async fn status(state: web::Data<AdminState>) -> HttpResponse {
         "reasons": reasons,
         "policy": source(&options.policy.policy()),
         "sessions": options.policy.sessions().as_ref().map(source),
+        "certificates": options.policy.certificates().as_ref().map(source),
         "store": store(&state),
         "audit": {"dropped": options.audit.dropped()},
+        "traces": {"dropped": traces_dropped(options)},
         "servers": options.policy.servers(),
         "config": options.config,
     }))
+}
+
+fn traces_dropped(options: &AdminOptions) -> u64 {
+    options.traces.as_ref().map_or(0, |traces| traces.dropped())
 }
 
 fn source(source: &Source) -> Value {

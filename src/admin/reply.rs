@@ -26,6 +26,12 @@ pub(super) async fn method_not_allowed() -> HttpResponse {
         .json(json!({"error": "method_not_allowed", "message": "use GET or HEAD"}))
 }
 
+/// The listener was asked under a name that is not its own.
+pub(super) fn host_not_allowed() -> HttpResponse {
+    let message = "use a name of this machine, or add the name to `listen.allowed_hosts`";
+    start(StatusCode::FORBIDDEN).json(json!({"error": "host_not_allowed", "message": message}))
+}
+
 /// The token is absent or another one.
 pub(super) fn unauthorized() -> HttpResponse {
     let message = "send `Authorization: Bearer` with the admin token";

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::claim::Limits;
-use crate::observe::{Audit, Metrics, Reloads};
+use crate::gateway::hosts::Hosts;
+use crate::observe::{Audit, HandshakeFailures, Metrics, Reloads, Traces};
 use crate::store::Store;
 
 /// What the admin listener wants to know of the policy and the sessions file. Every call must be
@@ -18,6 +19,13 @@ pub trait PolicyStatus: Send + Sync {
 
     /// The sessions file; `None` where none is configured.
     fn sessions(&self) -> Option<Source>;
+
+    /// The listener's certificates, their revision the fingerprint of the one that is shown to
+    /// clients; `None` where the listener speaks plain HTTP.
+    fn certificates(&self) -> Option<Source>;
+
+    /// Connections of the MCP listener that did not begin; zero without TLS.
+    fn handshake_failures(&self) -> HandshakeFailures;
 
     /// The servers of the present policy.
     fn servers(&self) -> Vec<ServerStatus>;
@@ -86,8 +94,12 @@ pub struct AdminOptions {
     pub metrics: Arc<Metrics>,
     /// The audit trail, for its count of dropped lines.
     pub audit: Arc<Audit>,
+    /// The traces, for theirs; `None` where they are off.
+    pub traces: Option<Arc<Traces>>,
     /// The policy and the sessions file.
     pub policy: Arc<dyn PolicyStatus>,
+    /// Under which names the listener answers.
+    pub hosts: Hosts,
     /// SHA-256 of the token that `/metrics` and `/v1/status` need; `None` means that they are open.
     pub token_sha256: Option<[u8; 32]>,
     /// When the process started.

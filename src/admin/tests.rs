@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::claim::{Limits, Reply, TombstoneReason};
-use crate::observe::{Audit, IdempotencyOutcome, Metrics, Reloads};
+use crate::gateway::hosts::Hosts;
+use crate::observe::{Audit, HandshakeFailures, IdempotencyOutcome, Metrics, Reloads};
 use crate::store::{Begin, Begun, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket};
 
 const TOKEN: &str = "correct horse";
@@ -79,6 +80,14 @@ impl PolicyStatus for FakePolicy {
         None
     }
 
+    fn certificates(&self) -> Option<Source> {
+        None
+    }
+
+    fn handshake_failures(&self) -> HandshakeFailures {
+        HandshakeFailures::default()
+    }
+
     fn servers(&self) -> Vec<ServerStatus> {
         let upstream: hyper::Uri = "http://user:pw@mcp.local:9000/secret?t=1".parse().expect("URI");
         vec![ServerStatus {
@@ -116,7 +125,9 @@ impl Fixture {
             limits: Limits::default(),
             metrics: Arc::clone(&metrics),
             audit: Arc::new(Audit::with_sink(Box::new(std::io::sink())).expect("a thread")),
+            traces: None,
             policy: Arc::clone(&policy) as Arc<dyn PolicyStatus>,
+            hosts: Hosts::new(Vec::new(), "127.0.0.1:8081".parse().expect("an address")),
             token_sha256: token.map(|token| Sha256::digest(token).into()),
             started: "2026-11-30T11:38:45Z".parse().expect("a timestamp"),
             config: json!({"listen": {"mcp": "127.0.0.1:8080"}}),
@@ -236,6 +247,7 @@ async fn status_says_what_an_operator_asks() {
             "reloads": {"success": 2, "failure": 1},
         },
         "sessions": null,
+        "certificates": null,
         "store": {
             "kind": "fake",
             "error": null,
@@ -258,6 +270,7 @@ async fn status_says_what_an_operator_asks() {
             },
         },
         "audit": {"dropped": 0},
+        "traces": {"dropped": 0},
         "servers": [{
             "namespace": "payments",
             "name": "ledger",
@@ -310,6 +323,25 @@ async fn the_token_opens_and_everything_else_is_refused() {
             Some(r#"Bearer realm="onceward-admin""#)
         );
         assert_eq!(response.json()["error"], "unauthorized");
+    }
+}
+
+/// What a web page asks whose name was made to lead here.
+#[actix_web::test]
+async fn a_foreign_host_reads_no_page() {
+    for token in [None, Some(TOKEN)] {
+        let fixture = Fixture::new(token);
+        for path in ["/healthz", "/readyz", "/metrics", "/v1/status", "/"] {
+            let request = TestRequest::get()
+                .uri(path)
+                .insert_header((header::AUTHORIZATION, "Bearer correct horse"))
+                .insert_header((header::HOST, "evil.example:8081"));
+            let response = fixture.send(request).await;
+            assert_eq!(response.status, StatusCode::FORBIDDEN, "{path}");
+            assert_eq!(response.json()["error"], "host_not_allowed");
+        }
+        let own = TestRequest::get().uri("/healthz").insert_header((header::HOST, "[::1]:8081"));
+        assert_eq!(fixture.send(own).await.status, StatusCode::OK);
     }
 }
 

@@ -273,6 +273,7 @@ mod tests {
         let waiter = waiter(2, 1);
         let out = step(&mut coordinator, &mut ledger, 0, ToCoordinator::Ask(waiter));
         assert_eq!(out, [evict(0, 0, waiter, 1)]);
+        assert!(!coordinator.is_idle());
         let answer = EvictAnswer::Evicted;
         let evicted = ToCoordinator::Evicted { request: RequestId(0), answer };
         ledger.shard(ShardId(0)).evict().expect("a place in flight");
@@ -335,6 +336,25 @@ mod tests {
     }
 
     #[test]
+    fn when_the_asking_shard_dies_its_refusal_gives_nothing_back() {
+        let (mut coordinator, mut ledger) = full();
+        let gone = waiter(2, 1);
+        step(&mut coordinator, &mut ledger, 0, ToCoordinator::Ask(gone));
+        step(&mut coordinator, &mut ledger, 0, down(2, 0));
+        assert!(!coordinator.is_idle(), "nobody waits, but a request is out");
+        // Two others take the places in flight before the owner gets to it.
+        for shard in [ShardId(0), ShardId(1)] {
+            ledger.shard(shard).evict().expect("a place in flight");
+        }
+        let counts = ledger.counts();
+        let answer = EvictAnswer::InFlightFull;
+        let evicted = ToCoordinator::Evicted { request: RequestId(0), answer };
+        assert_eq!(step(&mut coordinator, &mut ledger, 0, evicted), []);
+        assert_eq!(ledger.counts(), counts);
+        assert!(coordinator.is_idle());
+    }
+
+    #[test]
     fn where_nobody_publishes_what_is_counted_it_looks_again() {
         let (mut coordinator, mut ledger) = full();
         for shard in [ShardId(0), ShardId(1)] {
@@ -343,6 +363,7 @@ mod tests {
         let waiter = waiter(2, 1);
         let out = step(&mut coordinator, &mut ledger, 0, ToCoordinator::Ask(waiter));
         assert_eq!(out, [CoordinatorDecision::Again]);
+        assert!(!coordinator.is_idle(), "no request is out, but somebody waits");
         ledger.shard(ShardId(1)).publish(Some(CompletionSeq(1)), Millis(100));
         let out = step(&mut coordinator, &mut ledger, 0, ToCoordinator::Again);
         assert_eq!(out, [evict(1, 0, waiter, 2)]);

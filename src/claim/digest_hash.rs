@@ -44,5 +44,7 @@ mod tests {
         let zero = ScopeId::from_bytes([0; 32]);
         let other = ScopeId::from_bytes(bytes);
         assert_ne!(hash.hash_one((zero, other)), hash.hash_one((other, zero)));
+        let ones = ScopeId::from_bytes([0xff; 32]);
+        assert_ne!(hash.hash_one((ones, zero)), hash.hash_one((ones, other)), "each counts");
     }
 }

@@ -137,6 +137,20 @@ mod tests {
     }
 
     #[test]
+    fn a_cap_may_be_as_large_as_the_one_around_it_and_as_can_be_counted() {
+        let limits = Limits {
+            entries: MAX_ENTRIES,
+            in_flight: MAX_ENTRIES,
+            principal_entries: MAX_ENTRIES,
+            principal_in_flight: MAX_ENTRIES,
+            scope_entries: MAX_ENTRIES,
+            scope_in_flight: MAX_ENTRIES,
+            ..Limits::default()
+        };
+        assert_eq!(limits.validate(), Ok(()));
+    }
+
+    #[test]
     fn each_broken_rule_is_named() {
         let base = Limits::default();
         let cases = [

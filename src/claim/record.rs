@@ -165,6 +165,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_reply_holds_what_it_was_made_of_up_to_the_cap() {
+        let body = Bytes::from_static(b"four");
+        let reply = Reply::new(202, None, body.clone(), 4).expect("it fits");
+        assert_eq!((reply.status(), reply.body()), (202, &body));
+        assert_eq!(Reply::new(202, None, body, 3), Err(ReplyTooLarge { size: 4, cap: 3 }));
+    }
+
+    #[test]
     fn a_content_type_comes_back_as_it_was_received() {
         let types = ["application/json", "Application/JSON", "text/event-stream", "text/plain", ""];
         for value in types {

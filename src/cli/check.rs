@@ -11,12 +11,13 @@ pub use report::Report;
 
 use super::CheckArguments;
 use crate::config::{self, Config, ConfigError, PolicySource, StoreConfig};
+use crate::gateway::tls::{Material, TlsError};
 use crate::policy::{PolicyError, PolicyErrors, PolicySet, SessionsFile};
 use crate::store::StoreError;
 use crate::store::redis::{self, Examination, RedisSettings};
 
 /// One thing that stands in the way, with its file and place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// In the process configuration.
     #[error(transparent)]
@@ -35,6 +36,9 @@ pub enum CheckError {
     /// The system gives no event loop to ask the server with.
     #[error("cannot ask the store's server: {0}")]
     System(String),
+    /// In the listener's certificates or key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// Prints what would run and exits 0, or prints every mistake and exits 1.
@@ -54,8 +58,8 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     }
 }
 
-/// Reads a configuration, its policy and its sessions file, as `serve` would, and asks the shared
-/// store's server what it is. Opens no listener and writes no file and no record.
+/// Reads a configuration, its policy, its sessions file and its certificates, as `serve` would, and
+/// asks the shared store's server what it is. Opens no listener and writes no file and no record.
 ///
 /// # Errors
 ///
@@ -65,14 +69,21 @@ pub fn check(
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Report, Vec<CheckError>> {
     let config = Config::load(file, environment).map_err(|error| vec![error.into()])?;
-    match (policy(&config), sessions(&config), store(&config)) {
-        (Ok(policy), Ok(sessions), Ok(store)) => Ok(Report::new(config, policy, sessions, store)),
-        (policy, sessions, store) => {
+    match (policy(&config), sessions(&config), certificates(&config), store(&config)) {
+        (Ok(policy), Ok(sessions), Ok(tls), Ok(store)) => {
+            Ok(Report::new(config, policy, sessions, tls, store))
+        }
+        (policy, sessions, certificates, store) => {
             let of_policy = policy.err().map(Vec::from).unwrap_or_default();
             let errors = of_policy.into_iter().chain(sessions.err()).map(CheckError::from);
+            let errors = errors.chain(certificates.err().map(CheckError::from));
             Err(errors.chain(store.err()).collect())
         }
     }
+}
+
+fn certificates(config: &Config) -> Result<Option<Material>, TlsError> {
+    config.listen.tls.as_ref().map(|tls| tls.files().load()).transpose()
 }
 
 /// `None` where records live in the process.

@@ -2,10 +2,12 @@
 
 mod check;
 pub mod demo;
+mod health;
 mod run;
 mod serve;
 mod signals;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,7 +34,8 @@ What it does not promise:
 
 Exit codes:
   0  done, or stopped by a signal
-  1  could not start, a check found a mistake, or the demo saw a promise broken
+  1  could not start, a check found a mistake, the gateway is not well, or the demo saw a
+     promise broken
   2  the command line is not understood";
 
 /// A gateway that makes a retried MCP tools/call safe
@@ -54,7 +57,8 @@ pub enum Command {
     /// Run the gateway until it is stopped by a signal
     ///
     /// On SIGTERM or Ctrl-C it stops accepting, lets running calls finish and settle for up to
-    /// the drain time, and exits 0. What still runs then settles as unknown.
+    /// the drain time, and exits 0. What still runs then settles as unknown. On SIGHUP it opens
+    /// its audit file anew, for a log rotation; with --upstream it stops.
     #[command(after_long_help = PROMISE, verbatim_doc_comment)]
     Serve(ServeArguments),
     /// Validate a configuration and its policy, and print what would run
@@ -63,6 +67,12 @@ pub enum Command {
     /// every mistake where it could not.
     #[command(verbatim_doc_comment)]
     Check(CheckArguments),
+    /// Ask a running gateway how it is
+    ///
+    /// Exits 0 where it runs (with --ready: where it should get traffic), and 1 where it does not.
+    /// For the health check of a container, which has no other program.
+    #[command(verbatim_doc_comment)]
+    Health(HealthArguments),
     /// Show every outcome with a payments server, the gateway, and a client that retries
     ///
     /// Starts a small MCP payments server, the gateway in front of it, and a client that times
@@ -103,6 +113,20 @@ pub struct CheckArguments {
     pub config: PathBuf,
 }
 
+/// The arguments of `health`.
+#[derive(Debug, Args)]
+pub struct HealthArguments {
+    /// The configuration file (TOML)
+    #[arg(long, value_name = "PATH", default_value = CONFIG)]
+    pub config: PathBuf,
+    /// The admin listener's address, instead of a configuration file
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
+    pub admin: Option<SocketAddr>,
+    /// Ask whether it should get traffic, not only whether it runs
+    #[arg(long)]
+    pub ready: bool,
+}
+
 /// The arguments of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
@@ -124,6 +148,7 @@ pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Health(arguments) => health::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
     }
 }

@@ -10,14 +10,21 @@ use jiff::Timestamp;
 
 use crate::admin::{self, AdminOptions, AdminState, PolicyStatus, ServerStatus, Source};
 use crate::claim::Millis;
-use crate::config::{AuditTarget, Config, StoreConfig, UpstreamConfig};
+use crate::config::{AuditTarget, Config, StoreConfig, TlsConfig, TracesConfig, UpstreamConfig};
 use crate::gateway::cors::Origins;
 use crate::gateway::drain::Drain;
+use crate::gateway::holders::Holders;
+use crate::gateway::hosts::Hosts;
 use crate::gateway::inspect::BodyLimits;
 use crate::gateway::router::Router;
 use crate::gateway::server::{self, ClientSettings, ListenError, Listening};
 use crate::gateway::state::Gateway;
-use crate::observe::{Audit, AuditError, Metrics, Reloads};
+use crate::gateway::tls::{Acceptor, TlsError, TlsWatch};
+use crate::identity::Issuers;
+use crate::observe::{
+    Audit, AuditError, AuditSink, HandshakeFailures, Metrics, Reloads, TraceError, TraceSettings,
+    Traces,
+};
 use crate::policy::{self, PolicyWatch, SessionsWatch};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
@@ -44,9 +51,15 @@ pub enum StartError {
     /// The audit sink could not be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// The trace exporter could not be started.
+    #[error(transparent)]
+    Traces(#[from] TraceError),
     /// The system's trust store could not be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// The listener's certificates or key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// The running program.
@@ -60,6 +73,7 @@ pub struct Running {
     admin_state: Arc<AdminState>,
     store: Arc<dyn Store>,
     audit: Arc<Audit>,
+    traces: Option<Arc<Traces>>,
     drain: Duration,
 }
 
@@ -74,44 +88,46 @@ pub async fn start(
     policy: Arc<PolicyWatch>,
     sessions: Arc<SessionsWatch>,
 ) -> Result<Running, StartError> {
-    let client = ClientSettings { timeouts: timeouts(&config.upstream), trust: Trust::system()? };
+    let trust = Trust::system()?;
+    let issuers = Issuers::new(trust.clone());
+    let tls = config.listen.tls.as_ref().map(secured).transpose()?;
     let mcp = server::bind(config.listen.mcp)?;
     let admin_listener = server::bind(config.listen.admin)?;
-    let audit = Arc::new(match &config.audit {
-        AuditTarget::Stdout => Audit::open(None)?,
-        AuditTarget::File(path) => Audit::open(Some(path))?,
-    });
+    let audit = Arc::new(Audit::open(audit_sink(&config.audit, &trust))?);
+    let traces = traces(config, &trust)?;
+    let client = ClientSettings { timeouts: timeouts(&config.upstream), trust };
     let clock = Arc::new(MonotonicClock::start());
     let store = store(config, &policy, &clock).map_err(StartError::Store)?;
     let metrics = Arc::new(Metrics::new());
     let gateway = Arc::new(Gateway {
         store: Arc::clone(&store),
-        router: Router::new(Arc::clone(&policy), Arc::clone(&metrics), circuit(&config.upstream)),
+        router: Router::new(
+            Arc::clone(&policy),
+            Arc::clone(&metrics),
+            circuit(&config.upstream),
+            issuers,
+        ),
         sessions: Arc::clone(&sessions),
         audit: Arc::clone(&audit),
+        traces: traces.clone(),
         clock,
+        holders: Holders::new(),
+        hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.mcp),
         origins: Origins::new(config.listen.allowed_origins.clone(), config.listen.mcp),
         body: BodyLimits { bytes: config.request_bytes, idle: config.upstream.idle_timeout },
         reply_bytes: config.limits.reply_bytes,
         drain: Drain::new(),
     });
-    let admin_state = Arc::new(AdminState::new(AdminOptions {
-        store: Arc::clone(&store),
-        limits: config.limits,
-        metrics,
-        audit: Arc::clone(&audit),
-        policy: Arc::new(Watched {
-            policy,
-            sessions: config.sessions.is_some().then_some(sessions),
-            gateway: Arc::clone(&gateway),
-        }),
-        token_sha256: config.admin_token.map(|token| *token.sha256()),
-        started: Timestamp::now(),
-        config: config.summary(),
-    }));
+    let watched = Watched {
+        policy,
+        sessions: config.sessions.is_some().then_some(sessions),
+        gateway: Arc::clone(&gateway),
+        tls: tls.clone(),
+    };
+    let admin_state = Arc::new(admin_state(config, watched, metrics));
     let (admin, admin_server) = serve_admin(admin_listener, Arc::clone(&admin_state))?;
-    let listening =
-        server::listen(mcp, config.listen.workers, config.listen.max_connections, gateway, client)?;
+    let (workers, connections) = (config.listen.workers, config.listen.max_connections);
+    let listening = server::listen(mcp, workers, connections, gateway, client, tls)?;
     Ok(Running {
         mcp: listening.address,
         admin,
@@ -120,6 +136,7 @@ pub async fn start(
         admin_state,
         store,
         audit,
+        traces,
         drain: config.listen.drain,
     })
 }
@@ -143,6 +160,22 @@ fn store(
     })
 }
 
+fn admin_state(config: &Config, watched: Watched, metrics: Arc<Metrics>) -> AdminState {
+    let gateway = &watched.gateway;
+    AdminState::new(AdminOptions {
+        store: Arc::clone(&gateway.store),
+        limits: config.limits,
+        metrics,
+        audit: Arc::clone(&gateway.audit),
+        traces: gateway.traces.clone(),
+        hosts: Hosts::new(config.listen.allowed_hosts.clone(), config.listen.admin),
+        token_sha256: config.admin_token.map(|token| *token.sha256()),
+        started: Timestamp::now(),
+        config: config.summary(),
+        policy: Arc::new(watched),
+    })
+}
+
 fn serve_admin(
     listener: std::net::TcpListener,
     state: Arc<AdminState>,
@@ -163,7 +196,31 @@ fn serve_admin(
     Ok((address, handle))
 }
 
+fn audit_sink(target: &AuditTarget, trust: &Trust) -> AuditSink {
+    match target {
+        AuditTarget::Stdout => AuditSink::Stdout,
+        AuditTarget::File(path) => AuditSink::File(path.clone()),
+        AuditTarget::Post(endpoint) => AuditSink::Post(endpoint.clone(), trust.config()),
+    }
+}
+
+fn traces(config: &Config, trust: &Trust) -> Result<Option<Arc<Traces>>, TraceError> {
+    let start = |traces: &TracesConfig| {
+        Traces::start(TraceSettings {
+            endpoint: traces.endpoint.clone(),
+            sample_percent: traces.sample_percent,
+            tls: trust.config(),
+        })
+    };
+    config.traces.as_ref().map(start).transpose().map(|traces| traces.map(Arc::new))
+}
+
 impl Running {
+    /// Has the audit file opened anew, for a log rotation that has renamed it.
+    pub fn reopen_audit(&self) {
+        self.audit.reopen();
+    }
+
     /// Stops in order: new requests, running exchanges, store, audit, admin. Says whether
     /// everything had settled in time.
     pub async fn stop(self) -> bool {
@@ -175,15 +232,33 @@ impl Running {
         if let Err(error) = self.store.stop().await {
             tracing::error!(%error, "the store did not stop cleanly");
         }
-        let audit = self.audit;
-        match rt::task::spawn_blocking(move || audit.close()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the audit trail is incomplete"),
-            Err(error) => tracing::error!(%error, "the audit trail could not be closed"),
-        }
+        close(self.audit, self.traces).await;
         self.admin_server.stop(true).await;
         finished
     }
+}
+
+/// Closes audit trail and traces, both within their own bounds and side by side.
+async fn close(audit: Arc<Audit>, traces: Option<Arc<Traces>>) {
+    let audit = rt::task::spawn_blocking(move || audit.close());
+    let traces = rt::task::spawn_blocking(move || traces.map_or(Ok(()), |traces| traces.close()));
+    match audit.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "the audit trail is incomplete"),
+        Err(error) => tracing::error!(%error, "the audit trail could not be closed"),
+    }
+    match traces.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the traces are incomplete"),
+        Err(error) => tracing::error!(%error, "the traces could not be closed"),
+    }
+}
+
+/// The listener's handshakes, under certificates that are polled from now on.
+fn secured(tls: &TlsConfig) -> Result<Arc<Acceptor>, TlsError> {
+    let watch = Arc::new(TlsWatch::load(tls.files())?);
+    rt::spawn(Arc::clone(&watch).run(tls.reload));
+    Ok(Arc::new(Acceptor::new(watch, tls.handshake_timeout, tls.max_handshakes)))
 }
 
 fn timeouts(config: &UpstreamConfig) -> Timeouts {
@@ -208,6 +283,7 @@ struct Watched {
     policy: Arc<PolicyWatch>,
     sessions: Option<Arc<SessionsWatch>>,
     gateway: Arc<Gateway>,
+    tls: Option<Arc<Acceptor>>,
 }
 
 impl PolicyStatus for Watched {
@@ -227,6 +303,18 @@ impl PolicyStatus for Watched {
             last_error: sessions.last_error(),
             reloads: reloads(sessions.reloads()),
         })
+    }
+
+    fn certificates(&self) -> Option<Source> {
+        self.tls.as_ref().map(|acceptor| acceptor.watch()).map(|watch| Source {
+            revision: Some(watch.snapshot().fingerprint.clone()),
+            last_error: watch.last_error(),
+            reloads: reloads(watch.reloads()),
+        })
+    }
+
+    fn handshake_failures(&self) -> HandshakeFailures {
+        self.tls.as_ref().map(|acceptor| acceptor.failures()).unwrap_or_default()
     }
 
     fn servers(&self) -> Vec<ServerStatus> {

@@ -32,7 +32,7 @@ pub enum ServeError {
     Signal(std::io::Error),
 }
 
-/// Runs until SIGTERM or Ctrl-C.
+/// Runs until SIGTERM or Ctrl-C; with a configuration file, SIGHUP has the audit file opened anew.
 pub fn run(arguments: &ServeArguments) -> ExitCode {
     match rt::System::new().block_on(serve(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,7 +53,11 @@ async fn serve(arguments: &ServeArguments) -> Result<(), ServeError> {
     let running = start(&config).await?;
     // Scripts wait for this line, whatever the log level.
     eprintln!("onceward listening mcp={} admin={}", running.mcp, running.admin);
-    signals.first().await;
+    match &arguments.upstream {
+        // Local use belongs to a terminal, and ends with it.
+        Some(_) => signals.first().await,
+        None => signals.stop(|| running.reopen_audit()).await,
+    }
     tracing::info!("stopping: running calls may finish");
     running.stop().await;
     Ok(())

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Place};
+use super::observe::Standard;
 
 /// What every variable of this program starts with.
 const PREFIX: &str = "ONCEWARD_";
@@ -54,21 +55,30 @@ pub(super) struct Entries {
 
 impl Entries {
     /// Reads the text and puts the variables `ONCEWARD_TABLE__KEY` over it. Variables without two
-    /// underscores after the prefix are not ours to judge and are left alone.
+    /// underscores after the prefix are not ours to judge and are left alone. The standard variables
+    /// of OpenTelemetry name a trace collector where nothing of ours does.
     pub(super) fn read(
         text: &str,
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
         let mut entries = Self::from_toml(text, file)?;
+        let mut standard = Standard::default();
         for (name, value) in environment {
             let Some((table, key)) =
                 name.strip_prefix(PREFIX).and_then(|setting| setting.split_once("__"))
             else {
+                standard.notice(&name, &value);
                 continue;
             };
-            let key = format!("{}.{}", table.to_ascii_lowercase(), key.to_ascii_lowercase());
+            let key = format!("{table}.{}", key.replace("__", ".")).to_ascii_lowercase();
             entries.insert(key, Place::Variable(name), Raw::Variable(value));
+        }
+        if let Some((name, url)) = standard.endpoint()
+            && !entries.found.contains_key("traces.endpoint")
+        {
+            let place = Place::Variable(name.to_owned());
+            entries.insert("traces.endpoint".to_owned(), place, Raw::Variable(url));
         }
         Ok(entries)
     }
@@ -94,7 +104,18 @@ impl Entries {
             for (key, value) in settings {
                 let place = line(key.span().start);
                 let key = format!("{}.{}", table.get_ref(), key.get_ref());
-                entries.insert(key, place, Raw::from_toml(value.into_inner()));
+                match value.into_inner() {
+                    DeValue::Table(inner)
+                        if super::TABLES.contains(&key.as_str()) && !inner.is_empty() =>
+                    {
+                        for (name, value) in inner {
+                            let place = line(name.span().start);
+                            let name = format!("{key}.{}", name.get_ref());
+                            entries.insert(name, place, Raw::from_toml(value.into_inner()));
+                        }
+                    }
+                    value => entries.insert(key, place, Raw::from_toml(value)),
+                }
             }
         }
         Ok(entries)

@@ -8,17 +8,21 @@
 mod entries;
 mod error;
 mod limits;
+mod observe;
 mod store;
+mod tls;
 mod values;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use error::{ConfigError, Place};
 pub use limits::MAX_REQUEST_BYTES;
+pub use observe::{AuditTarget, TracesConfig};
 pub use store::{MAX_WAIT_REPLICAS, StoreConfig};
+pub use tls::{MAX_HANDSHAKES, TlsConfig};
 pub use values::MAX_DURATION;
 
 use crate::claim::Limits;
@@ -27,8 +31,18 @@ use entries::{Entries, Entry, MAX_CONFIG_BYTES};
 use values::or;
 
 /// Every table that a configuration may have.
-const TABLES: [&str; 8] =
-    ["listen", "policy", "sessions", "store", "limits", "upstream", "audit", "admin"];
+const TABLES: [&str; 10] = [
+    "listen",
+    "listen.tls",
+    "policy",
+    "sessions",
+    "store",
+    "limits",
+    "upstream",
+    "audit",
+    "traces",
+    "admin",
+];
 
 /// Stands for a file in messages about `serve --upstream`.
 const LOCAL: &str = "--upstream";
@@ -61,6 +75,8 @@ pub struct Config {
     pub upstream: UpstreamConfig,
     /// Where audit events go.
     pub audit: AuditTarget,
+    /// Where traces go, if anywhere.
+    pub traces: Option<TracesConfig>,
     /// What the admin listener asks for.
     pub admin_token: Option<AdminToken>,
 }
@@ -74,6 +90,9 @@ pub struct Listen {
     pub admin: SocketAddr,
     /// The origins, such as `https://app.example.com`, whose pages may call the MCP listener.
     pub allowed_origins: Vec<String>,
+    /// The names, besides those of the machine itself, under which a loopback listener may be
+    /// asked.
+    pub allowed_hosts: Vec<String>,
     /// Worker threads of the MCP listener, 1 to [`MAX_THREADS`].
     pub workers: usize,
     /// Clients of the MCP listener at one time, 1 to [`MAX_CONNECTIONS`]: each may make the gateway
@@ -81,6 +100,8 @@ pub struct Listen {
     pub max_connections: usize,
     /// How long running calls may go on after SIGTERM.
     pub drain: Duration,
+    /// TLS of the MCP listener; `None` where it speaks plain HTTP.
+    pub tls: Option<TlsConfig>,
 }
 
 /// Where the policy comes from.
@@ -126,15 +147,6 @@ pub struct UpstreamConfig {
     pub circuit_open: Duration,
 }
 
-/// Where audit events go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AuditTarget {
-    /// One JSON object a line on the standard output.
-    Stdout,
-    /// The same, appended to a file.
-    File(PathBuf),
-}
-
 /// The SHA-256 of the admin listener's bearer token; to be compared in constant time. Its `Debug`
 /// shows nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -173,9 +185,11 @@ impl Default for Listen {
             mcp: loopback(8080),
             admin: loopback(8081),
             allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
             workers: threads(),
             max_connections: 4096,
             drain: Duration::from_secs(30),
+            tls: None,
         }
     }
 }
@@ -250,7 +264,10 @@ impl Config {
 
     /// What the policy must know of this process.
     pub fn load_context(&self) -> LoadContext {
-        LoadContext { loopback: self.listen.mcp.ip().is_loopback() }
+        LoadContext {
+            loopback: self.listen.mcp.ip().is_loopback(),
+            client_ca: self.listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
+        }
     }
 
     /// What `/v1/status` shows beside the store's caps: everything but secrets.
@@ -261,9 +278,11 @@ impl Config {
                 "mcp": self.listen.mcp.to_string(),
                 "admin": self.listen.admin.to_string(),
                 "allowed_origins": self.listen.allowed_origins,
+                "allowed_hosts": self.listen.allowed_hosts,
                 "workers": self.listen.workers,
                 "max_connections": self.listen.max_connections,
                 "drain_s": seconds(self.listen.drain),
+                "tls": self.listen.tls.as_ref().map(TlsConfig::summary),
             },
             "policy": match &self.policy {
                 PolicySource::Watched { path, reload } => serde_json::json!({
@@ -277,7 +296,12 @@ impl Config {
             "audit": match &self.audit {
                 AuditTarget::Stdout => serde_json::json!("stdout"),
                 AuditTarget::File(path) => serde_json::json!(path),
+                AuditTarget::Post(endpoint) => serde_json::json!(endpoint.to_string()),
             },
+            "traces": self.traces.as_ref().map(|traces| serde_json::json!({
+                "endpoint": traces.endpoint.to_string(),
+                "sample_percent": traces.sample_percent,
+            })),
             "store": self.store.summary(),
             "limits": { "request_bytes": self.request_bytes },
             "upstream": {
@@ -302,14 +326,15 @@ impl Config {
         let (limits, request_bytes) = limits::take(entries)?;
         let upstream = upstream(entries)?;
         Ok(Self {
-            listen: listen(entries, admin_token.is_some())?,
+            listen: listen(entries, folder, admin_token.is_some())?,
             policy,
             sessions: sessions(entries, folder)?,
             store: store::take(entries, upstream.connect_timeout)?,
             limits,
             request_bytes,
             upstream,
-            audit: or(entries, "audit.sink", AuditTarget::Stdout, |entry| audit(entry, folder))?,
+            audit: observe::audit(entries, folder)?,
+            traces: observe::traces(entries, folder)?,
             admin_token,
         })
     }
@@ -321,18 +346,14 @@ fn admin_token(entry: &Entry) -> Result<AdminToken, ConfigError> {
     })
 }
 
-fn listen(entries: &mut Entries, admin_token: bool) -> Result<Listen, ConfigError> {
-    if let Some(entry) = entries.take("listen.tls") {
-        return Err(entry.wrong(
-            "is not supported by this build: end TLS in front of this listener, and keep it on \
-             loopback or a private network",
-        ));
-    }
+fn listen(entries: &mut Entries, folder: &Path, admin_token: bool) -> Result<Listen, ConfigError> {
     let default = Listen::default();
+    let hosts = entries.take("listen.allowed_hosts");
     let listen = Listen {
         mcp: or(entries, "listen.mcp", default.mcp, Entry::address)?,
         admin: or(entries, "listen.admin", default.admin, |entry| admin(entry, admin_token))?,
         allowed_origins: or(entries, "listen.allowed_origins", Vec::new(), origins)?,
+        allowed_hosts: hosts.as_ref().map_or(Ok(Vec::new()), allowed_hosts)?,
         workers: or(entries, "listen.workers", default.workers, |entry| {
             entry.size(1, MAX_THREADS)
         })?,
@@ -340,7 +361,12 @@ fn listen(entries: &mut Entries, admin_token: bool) -> Result<Listen, ConfigErro
             entry.size(1, MAX_CONNECTIONS)
         })?,
         drain: or(entries, "listen.drain", default.drain, Entry::duration)?,
+        tls: tls::take(entries, folder)?,
     };
+    let loopback = listen.mcp.ip().is_loopback() || listen.admin.ip().is_loopback();
+    if let Some(entry) = hosts.filter(|_| !loopback && !listen.allowed_hosts.is_empty()) {
+        return Err(entry.wrong("has no effect unless a listener is loopback: leave it out"));
+    }
     // Port 0 is another free port each time.
     if listen.mcp == listen.admin && listen.mcp.port() != 0 {
         return Err(ConfigError::Value {
@@ -372,6 +398,22 @@ fn origins(entry: &Entry) -> Result<Vec<String>, ConfigError> {
         return Ok(origins);
     }
     Err(entry.wrong("must list origins such as \"https://app.example.com\", without a path"))
+}
+
+/// Names as they stand in a `Host` header, without the port.
+fn allowed_hosts(entry: &Entry) -> Result<Vec<String>, ConfigError> {
+    let names = entry.list()?;
+    let is_name = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    let is_host = |text: &String| {
+        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        bare.map_or_else(|| is_name(text), |address| address.parse::<Ipv6Addr>().is_ok())
+    };
+    if names.iter().all(is_host) {
+        return Ok(names);
+    }
+    Err(entry.wrong("must list host names such as \"mcp.example.com\", without a port"))
 }
 
 fn policy(entries: &mut Entries, folder: &Path) -> Result<PolicySource, ConfigError> {
@@ -417,13 +459,6 @@ fn upstream(entries: &mut Entries) -> Result<UpstreamConfig, ConfigError> {
             },
         )?,
         circuit_open,
-    })
-}
-
-fn audit(entry: &Entry, folder: &Path) -> Result<AuditTarget, ConfigError> {
-    Ok(match entry.text()? {
-        "stdout" => AuditTarget::Stdout,
-        file => AuditTarget::File(folder.join(file)),
     })
 }
 

@@ -152,7 +152,23 @@ const REFUSED: &[(&str, &[&str])] = &[
         "[store]\nkind = \"redis\"\nurl = \"redis+sentinel://h\"\n",
         &["`store.url`", "redis+sentinel://"],
     ),
-    ("[listen.tls]\ncert = \"c\"\n", &["line 3", "`listen.tls`", "not supported by this build"]),
+    // TLS.
+    ("[listen.tls]\ncert = \"c\"\n", &["line 4", "`listen.tls.cert`", "needs `listen.tls.key`"]),
+    ("[listen.tls]\nkey = \"k\"\n", &["line 4", "`listen.tls.key`", "needs `listen.tls.cert`"]),
+    ("[listen.tls]\nclient_ca = \"c\"\n", &["`listen.tls.client_ca`", "no effect without"]),
+    ("[listen.tls]\nreload = \"1s\"\n", &["`listen.tls.reload`", "no effect without"]),
+    ("[listen.tls]\n", &["line 3", "`listen.tls`", "`cert` and `key`"]),
+    ("[listen]\ntls = true\n", &["line 4", "`listen.tls`", "`cert` and `key`"]),
+    ("[listen.tls]\ncert = \"c\"\nkey = \"k\"\nca = \"c\"\n", &["line 6", "`listen.tls.ca`"]),
+    ("[listen.tls]\ncert = \"c\"\nkey = \"\"\n", &["line 5", "`listen.tls.key`", "empty"]),
+    (
+        "[listen.tls]\ncert = \"c\"\nkey = \"k\"\nmax_handshakes = 0\n",
+        &["`listen.tls.max_handshakes`", "1 to 65536"],
+    ),
+    ("[listen.tcp]\ncert = \"c\"\n", &["line 3", "`listen.tcp`"]),
+    ("[listen]\nallowed_hosts = [\"a:80\"]\n", &["`listen.allowed_hosts`", "without a port"]),
+    ("[listen]\nallowed_hosts = [\"http://a\"]\n", &["`listen.allowed_hosts`"]),
+    ("[listen]\nallowed_hosts = [\"*\"]\n", &["`listen.allowed_hosts`"]),
     ("[store]\nkind = \"disk\"\n", &["`store.kind`", "\"memory\""]),
     ("[store]\nkind = \"redis\"\n", &["line 4", "`store.kind`", "`store.url`"]),
     ("[store]\nlease = \"30s\"\n", &["line 4", "`store.lease`", "has no effect"]),
@@ -310,6 +326,43 @@ fn a_file_is_read_with_its_folder_for_relative_paths() {
     assert!(missing.to_string().contains("none.toml: cannot be read"), "{missing}");
     std::fs::write(&file, "#".repeat(1024 * 1024 + 1)).expect("written");
     assert!(Config::load(&file, []).expect_err("too large").to_string().contains("1048576"));
+}
+
+#[test]
+fn tls_is_a_table_of_the_listener() {
+    let files = "[listen.tls]\ncert = \"tls/cert.pem\"\nkey = \"/run/key.pem\"\n";
+    let config = parse(&format!("[listen]\nworkers = 1\n{files}")).expect("valid");
+    assert!(!config.load_context().client_ca);
+    let tls = config.listen.tls.expect("a table");
+    assert_eq!(
+        tls,
+        TlsConfig {
+            cert: "/etc/onceward/tls/cert.pem".into(),
+            key: "/run/key.pem".into(),
+            client_ca: None,
+            reload: Duration::from_secs(5),
+            handshake_timeout: Duration::from_secs(5),
+            max_handshakes: 256,
+        }
+    );
+    let variable = ("ONCEWARD_LISTEN__TLS__CLIENT_CA", "ca.pem");
+    let config = parse_with(&format!("{SMALLEST}{files}"), &[variable]).expect("valid");
+    assert!(config.load_context().client_ca);
+    assert_eq!(config.listen.tls.expect("a table").client_ca, Some("/etc/onceward/ca.pem".into()));
+    assert_eq!(parse("").expect("the smallest").listen.tls, None);
+}
+
+#[test]
+fn names_are_for_loopback_listeners() {
+    let names = "allowed_hosts = [\"mcp.example.com\", \"10.0.0.1\", \"[fd00::1]\"]\n";
+    let config = parse(&format!("[listen]\n{names}")).expect("valid");
+    assert_eq!(config.listen.allowed_hosts, ["mcp.example.com", "10.0.0.1", "[fd00::1]"]);
+    let token = format!("[admin]\ntoken_sha256 = \"{}\"\n", "ab".repeat(32));
+    let public = "[listen]\nmcp = \"0.0.0.0:80\"\nadmin = \"0.0.0.0:81\"\n";
+    let refused = parse(&format!("{token}{public}{names}")).expect_err("no effect").to_string();
+    assert!(refused.contains("`listen.allowed_hosts` has no effect"), "{refused}");
+    let one = "[listen]\nmcp = \"0.0.0.0:80\"\n";
+    assert!(parse(&format!("{one}{names}")).is_ok());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::entries::{Entries, Entry, Raw};
 use super::error::ConfigError;
+use crate::policy::duration;
 
 /// The longest duration that can be set: thirty days.
 pub const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -94,18 +95,4 @@ pub(super) fn or<T>(
     read: impl FnOnce(&Entry) -> Result<T, ConfigError>,
 ) -> Result<T, ConfigError> {
     entries.take(key).map_or(Ok(default), |entry| read(&entry))
-}
-
-/// A whole number and its unit, `ms`, `s`, `m` or `h`.
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at_checked(digits)?;
-    let milliseconds = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60 * 1000,
-        "h" => 60 * 60 * 1000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(milliseconds).map(Duration::from_millis)
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use actix_web::dev::RequestHead;
 use actix_web::http::Method;
-use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::http::header::{self, HeaderValue};
 
 use super::error::Refusal;
 use super::inspect::{self, Media};
 use super::router::{Destination, Route};
 use super::state::Gateway;
-use super::{authenticate, key};
-use crate::policy::ServerPolicy;
+use super::{authenticate, key, resource_metadata};
+use crate::identity::Peer;
 
 /// A request that may be read.
 pub struct Admitted {
@@ -28,8 +28,11 @@ pub struct Admitted {
 ///
 /// # Errors
 ///
-/// 403 for one that may not call.
+/// 403 for one that may not call, and for a request that means another host.
 pub fn origin(gateway: &Gateway, head: &RequestHead) -> Result<Option<HeaderValue>, Refusal> {
+    if !gateway.hosts.admit(head) {
+        return Err(Refusal::host_not_allowed());
+    }
     gateway.origins.check(head.headers())
 }
 
@@ -73,28 +76,32 @@ pub struct NotContinued {
 /// # Errors
 ///
 /// The refusal, final: the body is not asked for.
-pub fn before_continue(gateway: &Gateway, request: &RequestHead) -> Result<(), Box<NotContinued>> {
+pub async fn before_continue(
+    gateway: &Gateway,
+    request: &RequestHead,
+    peer: Option<&Peer>,
+) -> Result<(), Box<NotContinued>> {
     let mut route = None;
-    let judged = judge(gateway, request, &mut route);
+    let judged = judge(gateway, request, peer, &mut route).await;
     judged.map_err(|refusal| Box::new(NotContinued { refusal, route }))
 }
 
-fn judge(
+async fn judge(
     gateway: &Gateway,
     request: &RequestHead,
+    peer: Option<&Peer>,
     found: &mut Option<Arc<Route>>,
 ) -> Result<(), Refusal> {
     if gateway.drain.is_draining() {
         return Err(Refusal::shutting_down());
     }
     origin(gateway, request)?;
+    if resource_metadata::answer(gateway, request).is_some() {
+        return Ok(());
+    }
     let route = head(gateway, request)?.route;
     let route = found.insert(route);
-    credentials(&route.policy, request.headers())
-}
-
-fn credentials(policy: &ServerPolicy, headers: &HeaderMap) -> Result<(), Refusal> {
-    authenticate::identify(policy, headers)?;
-    key::from_header(headers, policy.idempotency.format)?;
+    authenticate::identify(gateway, route, request, peer).await?;
+    key::from_header(request.headers(), route.policy.idempotency.format)?;
     Ok(())
 }

@@ -1,15 +1,19 @@
-//! Audit: one event per exchange, whatever way it ends (CONTRACT section 8).
+//! Audit: one event per exchange, whatever way it ends, and its span (CONTRACT section 8).
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use actix_web::dev::RequestHead;
 use actix_web::http::StatusCode;
 use jiff::Timestamp;
 
+use super::outbound::Outbound;
 use super::router::Route;
 use super::state::Gateway;
+use super::trace;
 use crate::claim::SlotKey;
 use crate::identity::Principal;
+use crate::observe::trace::{ExchangeSpan, Stage};
 use crate::observe::{AuditDecision, AuditEvent, IdempotencyOutcome};
 use crate::policy::Decision;
 
@@ -33,11 +37,16 @@ pub struct Auditing {
     slot: Option<SlotKey>,
     passed: bool,
     ended: bool,
+    /// The exchange's span, where traces are on.
+    span: Option<Box<ExchangeSpan>>,
 }
 
 impl Auditing {
     /// An exchange begins.
-    pub fn begin(gateway: &Arc<Gateway>) -> Self {
+    pub fn begin(gateway: &Arc<Gateway>, head: &RequestHead) -> Self {
+        let span = gateway.traces.as_ref().map(|traces| {
+            Box::new(traces.begin(&trace::incoming(head.headers()), head.method.as_str()))
+        });
         Self {
             gateway: Arc::clone(gateway),
             started: Instant::now(),
@@ -52,6 +61,22 @@ impl Auditing {
             slot: None,
             passed: false,
             ended: false,
+            span,
+        }
+    }
+
+    /// A stage begins.
+    pub fn stage(&mut self, stage: Stage) {
+        if let Some(span) = &mut self.span {
+            span.stage(stage);
+        }
+    }
+
+    /// The request is about to be sent: the upstream is told of the trace.
+    pub fn dispatch(&mut self, outbound: &mut Outbound) {
+        if let Some(span) = &mut self.span {
+            span.stage(Stage::Dispatch);
+            trace::pass_on(&span.outgoing(), outbound.request.headers_mut());
         }
     }
 
@@ -113,7 +138,7 @@ impl Auditing {
         let policy = self.route.as_ref().map(|route| &route.policy);
         let principal = self.principal.as_ref();
         let decision = self.decision.as_ref();
-        self.gateway.audit.record(&AuditEvent {
+        let event = AuditEvent {
             time: self.time,
             server: policy.map(|policy| policy.name.as_str()),
             namespace: policy.map(|policy| policy.namespace.as_str()),
@@ -130,7 +155,11 @@ impl Auditing {
             latency,
             idempotency: self.outcome,
             idempotency_key_hash: self.slot,
-        });
+        };
+        self.gateway.audit.record(&event);
+        if let Some(span) = self.span.take() {
+            span.end(&event, policy.map(|policy| policy.path.as_str()));
+        }
     }
 }
 

@@ -1,16 +1,13 @@
 //! Authorize: the policy's decision about this request (CONTRACT section 9).
 
-use actix_web::http::header::HeaderMap;
-use jiff::Timestamp;
-
 use super::message::Message;
-use crate::identity::{Identity, session_name};
-use crate::policy::{self, Decision, ServerPolicy, SessionsFile};
+use crate::identity::{Credentials, Identity, Verified, session_name};
+use crate::policy::{self, Auth, Decision, ServerPolicy};
 
 /// What the request asks for.
 pub struct Asked<'e, 'd, 'a> {
-    /// Its headers.
-    pub headers: &'e HeaderMap,
+    /// What it shows of its caller, and when.
+    pub credentials: &'e Credentials<'e>,
     /// Its message, if it carries one.
     pub message: Option<&'e Message<'d, 'a>>,
     /// Whether any key source is present.
@@ -18,21 +15,21 @@ pub struct Asked<'e, 'd, 'a> {
 }
 
 /// Asks the policy.
-pub fn decide(
-    policy: &ServerPolicy,
-    sessions: &SessionsFile,
-    identity: &Identity,
-    asked: &Asked<'_, '_, '_>,
-) -> Decision {
+pub fn decide(policy: &ServerPolicy, identity: &Identity, asked: &Asked<'_, '_, '_>) -> Decision {
+    let credentials = asked.credentials;
+    let session = match policy.auth {
+        Auth::Mtls(_) => identity.verified().and_then(Verified::session),
+        _ => session_name(credentials.headers, &policy.session.header_name),
+    };
     policy::authorize(
         policy,
-        sessions,
+        credentials.sessions,
         &policy::Request {
             caller: identity.principal(),
-            session: session_name(asked.headers, &policy.session.header_name),
+            session,
             tool: asked.message.and_then(Message::call).map(|call| call.tool.as_ref()),
             keyed: asked.keyed,
-            now: Timestamp::now(),
+            now: credentials.now,
         },
     )
 }

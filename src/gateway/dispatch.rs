@@ -42,7 +42,12 @@ pub struct Forward {
 }
 
 /// Forwards a request and relays the reply.
-pub async fn forward(forward: Forward, outbound: Outbound, audit: Auditing) -> HttpResponse {
+pub async fn forward(
+    forward: Forward,
+    mut outbound: Outbound,
+    mut audit: Auditing,
+) -> HttpResponse {
+    audit.dispatch(&mut outbound);
     match attempt(&forward.worker, &forward.route, outbound).await {
         Ok((response, permit)) => {
             let response = relay_reply(forward, response, permit);

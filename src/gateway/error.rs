@@ -3,6 +3,13 @@
 //! Every refusal is a JSON-RPC error with the request's own id, a stable `reason`, a sentence that
 //! says what to do, and, where it helps, an `advice` and a `Retry-After`. No refusal holds a raw
 //! key, a payload, a path of the machine or a backtrace.
+//!
+//! Those about the caller and the key are here, the others in files of their own.
+
+mod outcome;
+mod request;
+
+mod oauth;
 
 use std::borrow::Cow;
 
@@ -11,8 +18,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use serde::Serialize;
 
-use crate::claim::{CapacityLimit, KeyError, SlotKey};
-use crate::identity::AuthError;
+use crate::claim::{KeyError, SlotKey};
+use crate::identity::{AuthError, MtlsError};
 use crate::policy::Reason;
 
 /// What a caller may safely do next (CONTRACT section 6).
@@ -50,7 +57,7 @@ pub struct Refusal {
     advice: Advice,
     message: Cow<'static, str>,
     retry_after_s: Option<u64>,
-    challenge: Option<&'static str>,
+    challenge: Option<Box<str>>,
     key_hash: Option<SlotKey>,
     close: bool,
 }
@@ -92,6 +99,11 @@ impl Refusal {
         self
     }
 
+    fn challenge(mut self, challenge: impl Into<Box<str>>) -> Self {
+        self.challenge = Some(challenge.into());
+        self
+    }
+
     /// Closes the connection after the answer: what follows on it cannot be trusted to be the
     /// start of a request.
     pub fn close(mut self) -> Self {
@@ -120,8 +132,10 @@ impl Refusal {
         if let Some(seconds) = self.retry_after_s {
             response.insert_header((header::RETRY_AFTER, seconds));
         }
-        if let Some(challenge) = self.challenge {
-            response.insert_header((header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge)));
+        if let Some(challenge) = self.challenge.as_deref()
+            && let Ok(challenge) = HeaderValue::from_str(challenge)
+        {
+            response.insert_header((header::WWW_AUTHENTICATE, challenge));
         }
         if self.close {
             response.force_close();
@@ -129,7 +143,8 @@ impl Refusal {
         response.body(self.body(id))
     }
 
-    fn body(&self, id: Option<&str>) -> String {
+    /// The body of [`Refusal::response`].
+    pub fn body(&self, id: Option<&str>) -> String {
         let error = ErrorObject {
             code: self.code,
             message: &self.message,
@@ -163,173 +178,13 @@ struct ErrorData {
     key_hash: Option<String>,
 }
 
-/// Before a body was read.
-impl Refusal {
-    /// No server is configured at this path.
-    pub fn unknown_path() -> Self {
-        Self::new(
-            404,
-            "unknown_path",
-            Advice::FixRequest,
-            "No MCP server is configured at this path; check the URL against the policy's `path`.",
-        )
-    }
-
-    /// `CONNECT`, or an upgrade to WebSocket.
-    pub fn leaves_http() -> Self {
-        Self::invalid_request(
-            "This gateway opens no tunnel; send an MCP request over plain HTTP, without Upgrade.",
-        )
-        .close()
-    }
-
-    /// The request's `Origin` is not an allowed one.
-    pub fn origin_not_allowed() -> Self {
-        Self::new(
-            403,
-            "origin_not_allowed",
-            Advice::FixRequest,
-            "Requests from this web origin are not allowed; add it to `listen.allowed_origins` if \
-             it should be.",
-        )
-    }
-
-    /// No valid policy has been loaded yet.
-    pub fn policy_unavailable() -> Self {
-        Self::new(
-            503,
-            "policy_unavailable",
-            Advice::RetrySameKey,
-            "The gateway has no valid policy yet; try again, and look at /v1/status if it stays \
-             so.",
-        )
-        .retry_after(1)
-    }
-
-    /// The process is stopping.
-    pub fn shutting_down() -> Self {
-        Self::new(
-            503,
-            "shutting_down",
-            Advice::RetrySameKey,
-            "The gateway is shutting down and did not forward this request; send it again.",
-        )
-        .retry_after(1)
-        .close()
-    }
-
-    /// The body exceeds `request_bytes`.
-    pub fn request_too_large(limit: usize) -> Self {
-        Self::new(
-            413,
-            "request_too_large",
-            Advice::FixRequest,
-            format!("The request body exceeds {limit} bytes (`limits.request_bytes`); send less."),
-        )
-        .close()
-    }
-
-    /// The body did not arrive in time.
-    pub fn request_timeout() -> Self {
-        Self::new(
-            408,
-            "request_timeout",
-            Advice::RetrySameKey,
-            "The request body did not arrive in time; nothing was forwarded, send it again.",
-        )
-        .close()
-    }
-
-    /// The body ended early or its framing is broken.
-    pub fn request_incomplete() -> Self {
-        Self::new(
-            400,
-            "request_incomplete",
-            Advice::RetrySameKey,
-            "The request body is incomplete or badly framed; nothing was forwarded, send it again.",
-        )
-        .close()
-    }
-
-    /// A request with a content coding: two parties could read two bodies.
-    pub fn content_encoding() -> Self {
-        Self::new(
-            415,
-            "unsupported_content_encoding",
-            Advice::FixRequest,
-            "Send the request body without Content-Encoding.",
-        )
-        .close()
-    }
-
-    /// A body on anything but a POST: nobody looked at what it asks for.
-    pub fn unexpected_body() -> Self {
-        Self::new(
-            400,
-            "unexpected_body",
-            Advice::FixRequest,
-            "Only a POST carries a message; send this request without a body.",
-        )
-    }
-
-    /// A POST that is not `application/json`.
-    pub fn media_type() -> Self {
-        Self::new(
-            415,
-            "unsupported_media_type",
-            Advice::FixRequest,
-            "Send the JSON-RPC message with Content-Type: application/json in UTF-8.",
-        )
-    }
-}
-
-/// What the body says.
-impl Refusal {
-    /// Not strict JSON.
-    pub fn parse_error(detail: &crate::claim::JsonError) -> Self {
-        Self::new(
-            400,
-            "parse_error",
-            Advice::FixRequest,
-            format!("The body is not strict JSON: {detail}; correct it and send it again."),
-        )
-        .code(PARSE_ERROR)
-    }
-
-    /// A batch.
-    pub fn batch() -> Self {
-        Self::invalid_request("JSON-RPC batches are not supported; send one message per request.")
-    }
-
-    /// Not a JSON-RPC message that can be understood one way only.
-    pub fn invalid_request(message: &'static str) -> Self {
-        Self::new(400, "invalid_request", Advice::FixRequest, message).code(INVALID_REQUEST)
-    }
-
-    /// A `tools/call` whose params cannot name a tool.
-    pub fn invalid_params() -> Self {
-        Self::new(
-            400,
-            "invalid_params",
-            Advice::FixRequest,
-            "The params of tools/call must be an object whose name is a string.",
-        )
-        .code(INVALID_PARAMS)
-    }
-
-    /// A mirrored header that disagrees with the body (MCP 2026-07-28).
-    pub fn header_mismatch(message: &'static str) -> Self {
-        Self::new(400, "header_mismatch", Advice::FixRequest, message).code(HEADER_MISMATCH)
-    }
-}
-
 /// Who asks, and whether they may.
 impl Refusal {
     /// The credential is missing or wrong.
     pub fn unauthenticated(error: AuthError) -> Self {
         let message: Cow<'static, str> = match error {
             AuthError::MissingCredential => {
-                "The request carries no credential; send `Authorization: Bearer` and your key."
+                "The request carries no credential; send `Authorization: Bearer` and your key or token."
                     .into()
             }
             AuthError::InvalidToken => {
@@ -339,24 +194,52 @@ impl Refusal {
             AuthError::UnreadableHeader(name) => {
                 format!("The header {name} names nobody; send it once, in visible ASCII.").into()
             }
+            AuthError::Token(fault) => return Self::token(fault),
+            AuthError::InsufficientScope => return Self::insufficient_scope(),
+            AuthError::IssuerUnavailable => return Self::issuer_unavailable(),
+            AuthError::Mtls(error) => explain_certificate(error).into(),
         };
-        let mut refusal = Self::new(401, error.reason(), Advice::FixRequest, message);
-        refusal.challenge = Some(match error {
+        Self::new(401, error.reason(), Advice::FixRequest, message).challenge(match error {
             AuthError::InvalidToken => r#"Bearer error="invalid_token""#,
-            AuthError::MissingCredential | AuthError::UnreadableHeader(_) => "Bearer",
-        });
-        refusal
+            AuthError::Mtls(_) => "ClientCertificate",
+            _ => "Bearer",
+        })
     }
 
     /// The policy says no.
     pub fn unauthorized(status: u16, reason: Reason) -> Self {
         let message = format!("The policy does not allow this call: {}.", explain(reason));
-        let mut refusal = Self::new(status, reason.as_str(), Advice::FixRequest, message);
-        refusal.challenge = Some(match status {
+        Self::new(status, reason.as_str(), Advice::FixRequest, message).challenge(match status {
             403 => r#"Bearer error="insufficient_scope""#,
             _ => "Bearer",
-        });
-        refusal
+        })
+    }
+}
+
+/// What a person is told about a certificate that names no caller.
+fn explain_certificate(error: MtlsError) -> &'static str {
+    match error {
+        MtlsError::NoCertificate => {
+            "The connection has no client certificate; connect with the one of your session."
+        }
+        MtlsError::Expired => {
+            "The connection's client certificate has ended; connect again with a valid one."
+        }
+        MtlsError::NotTheIngress => {
+            "Only the ingress may name a caller in a header; leave the header out."
+        }
+        MtlsError::NotNamed => "The ingress named no caller; let it set its header.",
+        MtlsError::InvalidId => {
+            "The certificate does not name one session of this server's trust domain; use one whose \
+             only URI is that session's SPIFFE id."
+        }
+        MtlsError::Session(Reason::SessionRevoked) => {
+            "The certificate's session was revoked; start a new one."
+        }
+        MtlsError::Session(Reason::SessionExpired) => {
+            "The certificate's session has expired; start a new one."
+        }
+        MtlsError::Session(_) => "The certificate's session is unknown here; start a new one.",
     }
 }
 
@@ -412,141 +295,27 @@ impl Refusal {
         )
     }
 
+    /// The session's certificates stood for another caller before, who may have records.
+    pub fn session_rebound() -> Self {
+        Self::new(
+            409,
+            "session_rebound",
+            Advice::Reconcile,
+            "This session belonged to another caller before, so its earlier calls cannot be found \
+             any more; look at the tool's own state, then use a session of another name.",
+        )
+    }
+
     /// The server has no uid, or the store cannot be reached.
     pub fn key_unavailable(message: &'static str) -> Self {
         Self::new(503, "idempotency_unavailable", Advice::RetrySameKey, message).retry_after(1)
     }
 }
 
-/// What a keyed call finds (CONTRACT section 4).
-impl Refusal {
-    /// Another call holds the key.
-    pub fn conflict() -> Self {
-        Self::new(
-            409,
-            "idempotency_key_conflict",
-            Advice::NewKey,
-            "This key was used for another call; if you mean a new call give it a new key, if you \
-             mean a retry send exactly the first request.",
-        )
-    }
-
-    /// The first execution still runs.
-    pub fn in_flight() -> Self {
-        Self::new(
-            409,
-            "idempotency_in_flight",
-            Advice::RetrySameKey,
-            "The first call with this key is still running; wait, then send the same call with the \
-             same key.",
-        )
-        .retry_after(1)
-    }
-
-    /// Nobody can say whether the tool ran.
-    pub fn outcome_unknown() -> Self {
-        Self::new(
-            409,
-            "idempotency_outcome_unknown",
-            Advice::Reconcile,
-            "The first call with this key may or may not have taken effect and will not be executed \
-             again; look at the tool's own state before you call again.",
-        )
-    }
-
-    /// The tool ran, but its reply was not kept.
-    pub fn not_replayable() -> Self {
-        Self::new(
-            409,
-            "idempotency_response_not_replayable",
-            Advice::Reconcile,
-            "The first call with this key was executed, but its reply was not kept; look at the \
-             tool's own state, do not call again with another key.",
-        )
-    }
-
-    /// No room.
-    pub fn capacity(limit: CapacityLimit) -> Self {
-        let message = match limit {
-            CapacityLimit::ScopeInFlight => "This session has too many keyed calls in flight",
-            CapacityLimit::PrincipalInFlight => "This caller has too many keyed calls in flight",
-            CapacityLimit::StoreInFlight => "The gateway has too many keyed calls in flight",
-            CapacityLimit::ScopeTombstones => "This session has too many unresolved keyed calls",
-            CapacityLimit::ScopeEntries => "This session holds too many idempotency records",
-            CapacityLimit::PrincipalEntries => "This caller holds too many idempotency records",
-            CapacityLimit::StoreEntries => "The gateway holds too many idempotency records",
-        };
-        Self::new(
-            429,
-            "idempotency_capacity",
-            Advice::RetrySameKey,
-            format!("{message}; nothing was executed, send the same call with the same key later."),
-        )
-        .retry_after(1)
-    }
-}
-
-/// The upstream.
-impl Refusal {
-    /// The circuit is open.
-    pub fn circuit_open(retry_after_s: u64) -> Self {
-        Self::new(
-            503,
-            "upstream_circuit_open",
-            Advice::RetrySameKey,
-            "The MCP server has been failing and is given a rest; nothing was sent, try again later.",
-        )
-        .retry_after(retry_after_s)
-    }
-
-    /// Too many exchanges with this upstream.
-    pub fn busy() -> Self {
-        Self::new(
-            503,
-            "upstream_busy",
-            Advice::RetrySameKey,
-            "Too many requests to this MCP server are running; nothing was sent, try again.",
-        )
-        .retry_after(1)
-    }
-
-    /// Proven that no byte of the request was sent.
-    pub fn unreachable() -> Self {
-        Self::new(
-            502,
-            "upstream_unreachable",
-            Advice::RetrySameKey,
-            "The MCP server could not be reached; nothing was sent, try again.",
-        )
-        .retry_after(1)
-    }
-
-    /// A byte of the request may have left, and no reply came in time.
-    pub fn upstream_timeout() -> Self {
-        Self::new(
-            504,
-            "upstream_timeout",
-            Advice::Reconcile,
-            "The MCP server did not answer in time; the call may have taken effect, look at the \
-             tool's own state before you call again.",
-        )
-    }
-
-    /// A byte of the request may have left, and the reply broke off.
-    pub fn upstream_disconnected() -> Self {
-        Self::new(
-            502,
-            "upstream_disconnected",
-            Advice::Reconcile,
-            "The MCP server's reply broke off; the call may have taken effect, look at the tool's \
-             own state before you call again.",
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::CapacityLimit;
 
     fn body_of(refusal: &Refusal, id: Option<&str>) -> serde_json::Value {
         serde_json::from_str(&refusal.body(id)).expect("a refusal is JSON")

@@ -24,6 +24,7 @@ use super::router::Route;
 use super::settle::{Settlement, settle};
 use super::state::Worker;
 use crate::claim::{Fingerprint, Reply, TombstoneReason};
+use crate::observe::trace::Stage;
 use crate::observe::{AttemptResult, IdempotencyOutcome};
 use crate::policy::Streams;
 use crate::store::{Begun, Known, Ticket};
@@ -117,13 +118,14 @@ impl KeyedCall {
         deliver(answer, refuse_call(&self.claim, refusal, self.audit));
     }
 
-    async fn execute(mut self: Box<Self>, ticket: Ticket, outbound: Outbound, answer: Answer) {
+    async fn execute(mut self: Box<Self>, ticket: Ticket, mut outbound: Outbound, answer: Answer) {
         if !ticket.is_held() {
             tracing::error!("a claim's lease may have ended before its call was sent");
             self.settle(ticket, Settlement::Release).await;
             return self.refuse(store_unavailable(), answer);
         }
         self.audit.outcome(IdempotencyOutcome::First);
+        self.audit.dispatch(&mut outbound);
         match dispatch::attempt(&self.worker, &self.route, outbound).await {
             Ok((response, permit)) => self.relay(ticket, response, permit, answer).await,
             Err(NoReply { refusal, unsent }) => {
@@ -180,7 +182,7 @@ impl KeyedCall {
 
     /// The whole reply is here: settle it, then hand it on.
     async fn whole(
-        self: Box<Self>,
+        mut self: Box<Self>,
         ticket: Ticket,
         status: u16,
         finished: Finished,
@@ -207,13 +209,14 @@ impl KeyedCall {
         }
     }
 
-    async fn broken(self: Box<Self>, ticket: Ticket, failure: Failure, answer: Answer) {
+    async fn broken(mut self: Box<Self>, ticket: Ticket, failure: Failure, answer: Answer) {
         self.route.metrics.attempt(dispatch::attempt_result(failure));
         self.settle(ticket, Settlement::Tombstone(TombstoneReason::Unknown)).await;
         self.refuse(dispatch::refused_by_failure(failure), answer);
     }
 
-    async fn settle(&self, ticket: Ticket, settlement: Settlement) {
+    async fn settle(&mut self, ticket: Ticket, settlement: Settlement) {
+        self.audit.stage(Stage::Settle);
         let store = Arc::clone(&self.worker.gateway.store);
         settle(store, ticket, settlement, self.token.clone()).await;
     }

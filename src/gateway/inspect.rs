@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 
 use super::error::Refusal;
 use super::key::IDEMPOTENCY_KEY;
+use crate::patience::within;
 use crate::upstream::media_type::is_utf8_json;
 
 /// What kind of body a request carries.
@@ -66,7 +67,7 @@ const WHOLE_BODY: Duration = Duration::from_secs(120);
 ///
 /// 413 over the cap, 400 where it ends early, 408 where it stalls or trickles.
 pub async fn body(payload: &mut Payload, limits: BodyLimits) -> Result<Bytes, Refusal> {
-    match tokio::time::timeout(WHOLE_BODY, read(payload, limits)).await {
+    match within(WHOLE_BODY, read(payload, limits)).await {
         Ok(body) => body,
         Err(_) => Err(Refusal::request_timeout()),
     }
@@ -74,13 +75,13 @@ pub async fn body(payload: &mut Payload, limits: BodyLimits) -> Result<Bytes, Re
 
 async fn read(payload: &mut Payload, limits: BodyLimits) -> Result<Bytes, Refusal> {
     let Some(first) = piece(payload, limits).await? else { return Ok(Bytes::new()) };
-    within(first.len(), limits)?;
+    fits(first.len(), limits)?;
     let Some(second) = piece(payload, limits).await? else { return Ok(first) };
     let mut whole = BytesMut::with_capacity(first.len() + second.len());
     whole.extend_from_slice(&first);
     let mut next = Some(second);
     while let Some(bytes) = next {
-        within(whole.len() + bytes.len(), limits)?;
+        fits(whole.len() + bytes.len(), limits)?;
         whole.extend_from_slice(&bytes);
         next = piece(payload, limits).await?;
     }
@@ -88,7 +89,7 @@ async fn read(payload: &mut Payload, limits: BodyLimits) -> Result<Bytes, Refusa
 }
 
 async fn piece(payload: &mut Payload, limits: BodyLimits) -> Result<Option<Bytes>, Refusal> {
-    match tokio::time::timeout(limits.idle, payload.next()).await {
+    match within(limits.idle, payload.next()).await {
         Err(_) => Err(Refusal::request_timeout()),
         Ok(None) => Ok(None),
         Ok(Some(Ok(bytes))) => Ok(Some(bytes)),
@@ -97,7 +98,7 @@ async fn piece(payload: &mut Payload, limits: BodyLimits) -> Result<Option<Bytes
     }
 }
 
-fn within(length: usize, limits: BodyLimits) -> Result<(), Refusal> {
+fn fits(length: usize, limits: BodyLimits) -> Result<(), Refusal> {
     match length > limits.bytes {
         true => Err(Refusal::request_too_large(limits.bytes)),
         false => Ok(()),

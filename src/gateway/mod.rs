@@ -2,14 +2,14 @@
 //!
 //! | stage | file |
 //! |---|---|
-//! | before the body is read | [`admit`], [`cors`] |
+//! | before the body is read | [`admit`], [`hosts`], [`cors`], [`resource_metadata`] |
 //! | inspect | [`inspect`], [`message`], [`era`] |
 //! | policy | [`router`] |
 //! | authenticate, authorize | [`authenticate`], [`authorize`] |
-//! | claim | [`key`], [`claim`] |
+//! | claim | [`key`], [`claim`], [`holders`] |
 //! | dispatch | [`outbound`], [`dispatch`] (without a key), [`execute`] (with one) |
 //! | settle | [`settle`] |
-//! | audit | [`audit`] |
+//! | audit | [`audit`], [`trace`] |
 //! | answers | [`error`], [`reply`], [`relay`] |
 
 pub mod admit;
@@ -23,6 +23,8 @@ pub mod drain;
 pub mod era;
 pub mod error;
 pub mod execute;
+pub mod holders;
+pub mod hosts;
 pub mod inspect;
 pub mod key;
 pub mod message;
@@ -30,7 +32,10 @@ pub mod outbound;
 pub mod pipeline;
 pub mod relay;
 pub mod reply;
+pub mod resource_metadata;
 pub mod router;
 pub mod server;
 pub mod settle;
 pub mod state;
+pub mod tls;
+pub mod trace;

@@ -11,7 +11,7 @@ use hyper::{Method, Request, Uri};
 use smallvec::SmallVec;
 
 use super::error::Refusal;
-use crate::identity::{AGENT_HEADER, HUMAN_HEADER, Identity, Principal, TEAM_HEADER};
+use crate::identity::{AGENT_HEADER, HUMAN_HEADER, Identity, Principal, TEAM_HEADER, Verified};
 use crate::policy::{Auth, ServerPolicy};
 use crate::upstream::headers::{RequestEdit, request_headers};
 
@@ -89,9 +89,24 @@ impl Edit {
                 }
                 edit.govern(verified);
             }
+            // An access token is for this server alone, verified or not.
+            Auth::OAuth(_) => {
+                edit.drop.push(AUTHORIZATION);
+                edit.govern(verified);
+            }
+            Auth::Mtls(ref rules) => {
+                edit.drop.push(AUTHORIZATION);
+                edit.drop.push(rules.header.clone());
+                edit.govern(verified);
+                let session = identity.verified().and_then(Verified::session);
+                edit.say(policy.session.outbound_name.clone(), session);
+            }
             // Local use adds nothing to a request, but lets nobody pose as somebody else either.
             Auth::Static(_) if claims_a_principal(headers) => edit.govern(verified),
             Auth::Static(_) | Auth::Header | Auth::None => {}
+        }
+        if let Some(token) = &policy.session.upstream_token {
+            edit.set.push((token.header.clone(), token.value.clone()));
         }
         edit
     }
@@ -104,10 +119,15 @@ impl Edit {
             (TEAM, verified.and_then(Principal::team)),
         ];
         for (name, part) in parts {
-            match part.map(HeaderValue::from_str) {
-                Some(Ok(value)) => self.set.push((name, value)),
-                _ => self.drop.push(name),
-            }
+            self.say(name, part);
+        }
+    }
+
+    /// The header says this and nothing else, or is not there.
+    fn say(&mut self, name: HeaderName, value: Option<&str>) {
+        match value.map(HeaderValue::from_str) {
+            Some(Ok(value)) => self.set.push((name, value)),
+            _ => self.drop.push(name),
         }
     }
 }

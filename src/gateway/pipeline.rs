@@ -11,6 +11,7 @@ use actix_web::http::header::HeaderMap;
 use actix_web::http::{ConnectionType, Version};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
+use jiff::Timestamp;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::admit::{self, Admitted};
@@ -21,17 +22,18 @@ use super::inspect::{self, Media};
 use super::message::{self, Message};
 use super::outbound::Outbound;
 use super::router::Route;
-use super::state::Worker;
-use super::{authenticate, authorize, cors, dispatch, era, execute, key};
+use super::state::{Gateway, Worker};
+use super::{authenticate, authorize, cors, dispatch, era, execute, key, resource_metadata};
 use crate::claim::Document;
-use crate::identity::Identity;
+use crate::identity::{Credentials, Identity, Peer};
 use crate::observe::IdempotencyOutcome;
+use crate::observe::trace::Stage;
 use crate::store::Known;
 
 /// Handles one request.
 pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>) -> HttpResponse {
     let gateway = &worker.gateway;
-    let mut audit = Auditing::begin(gateway);
+    let mut audit = Auditing::begin(gateway, request.head());
     let Some(token) = gateway.drain.enter() else {
         return refuse(audit, &Refusal::shutting_down(), None);
     };
@@ -39,15 +41,14 @@ pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>
         Ok(origin) => origin,
         Err(refusal) => return refuse(audit, &refusal, None),
     };
-    let mut response = match &origin {
-        Some(_) if cors::is_preflight(&request) => {
-            let response = cors::preflight(&request);
-            audit.refused("preflight");
+    let mut response = match own_answer(gateway, &request, origin.is_some()) {
+        Some((reason, response)) => {
+            audit.refused(reason);
             audit.passed();
             audit.end(response.status());
             response
         }
-        _ => match admit::head(gateway, request.head()) {
+        None => match admit::head(gateway, request.head()) {
             Err(refusal) => refuse(audit, &refusal, None),
             Ok(admitted) => {
                 audit.server(&admitted.route);
@@ -61,6 +62,18 @@ pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>
     }
     fit(&mut response, &request);
     response
+}
+
+/// What the gateway answers of itself, whoever asks, with the audit's word for it.
+fn own_answer(
+    gateway: &Gateway,
+    request: &HttpRequest,
+    cross_origin: bool,
+) -> Option<(&'static str, HttpResponse)> {
+    if cross_origin && cors::is_preflight(request) {
+        return Some(("preflight", cors::preflight(request)));
+    }
+    Some(("resource_metadata", resource_metadata::answer(gateway, request.head())?))
 }
 
 /// Answers in a form that the request's connection can carry: a client of HTTP/1.0 knows no chunks,
@@ -113,14 +126,16 @@ impl Exchange<'_> {
         cross_origin: bool,
     ) -> HttpResponse {
         let limits = self.worker.gateway.body;
+        audit.stage(Stage::Inspect);
         let body = match inspect::body(&mut payload, limits).await {
             Ok(body) => body,
             Err(refusal) => return refuse(audit, &refusal, None),
         };
         let next = match self.admitted.media {
-            Media::Json => self.message(&body, &mut audit),
+            Media::Json => self.message(&body, &mut audit).await,
             Media::NotAPost | Media::OtherWithKey => {
-                self.decide(None, &body, &mut audit).and_then(|next| match body.is_empty() {
+                let next = self.decide(None, &body, &mut audit).await;
+                next.and_then(|next| match body.is_empty() {
                     true => Ok(next),
                     false => Err(Refusal::unexpected_body()),
                 })
@@ -149,16 +164,16 @@ impl Exchange<'_> {
     }
 
     /// Scans a JSON body and goes on with what it says.
-    fn message(&self, body: &Bytes, audit: &mut Auditing) -> Result<Next, Refusal> {
+    async fn message(&self, body: &Bytes, audit: &mut Auditing) -> Result<Next, Refusal> {
         let document = Document::parse(body).map_err(|error| Refusal::parse_error(&error))?;
         let message = Message::read(&document)?;
         audit.message(message.method(), message.call().map(|call| call.tool.as_ref()));
         era::check(self.request.headers(), &message)?;
-        self.decide(Some(&message), body, audit)
+        self.decide(Some(&message), body, audit).await
     }
 
     /// Authenticate, authorize, and the key.
-    fn decide(
+    async fn decide(
         &self,
         message: Option<&Message<'_, '_>>,
         body: &Bytes,
@@ -167,30 +182,50 @@ impl Exchange<'_> {
         let headers: &HeaderMap = self.request.headers();
         let route: &Arc<Route> = &self.admitted.route;
         let policy = &route.policy;
-        let identity = authenticate::identify(policy, headers)?;
+        audit.stage(Stage::Authenticate);
+        let (gateway, head) = (&self.worker.gateway, self.request.head());
+        let peer = self.request.conn_data::<Peer>();
+        let identity = authenticate::identify(gateway, route, head, peer).await?;
+        // Read after an issuer was waited for: a session may have been revoked meanwhile.
+        let (sessions, now) = (gateway.sessions.snapshot(), Timestamp::now());
+        let credentials = Credentials { headers, peer, sessions: &sessions, now };
         if let Some(principal) = identity.principal() {
             audit.caller(principal);
         }
+        audit.stage(Stage::Authorize);
         let keyed = key::is_present(headers, &policy.idempotency, message);
-        let sessions = self.worker.gateway.sessions.snapshot();
-        let asked = authorize::Asked { headers, message, keyed };
-        let decision = authorize::decide(policy, &sessions, &identity, &asked);
+        let asked = authorize::Asked { credentials: &credentials, message, keyed };
+        let decision = authorize::decide(policy, &identity, &asked);
         audit.decision(&decision);
         if !decision.allowed {
-            return Err(Refusal::unauthorized(decision.status, decision.reason));
+            let refusal = Refusal::unauthorized(decision.status, decision.reason);
+            return Err(refusal.at_server(&policy.auth));
         }
         let key = key::read(headers, &policy.idempotency, message)?;
         match (key, message.and_then(Message::call)) {
             (Some(key), Some(call)) => {
+                audit.stage(Stage::Claim);
                 let session = decision.session.as_deref().unwrap_or_default();
                 let claim = claim::claim(policy, &identity, session, &key, call)?;
                 audit.slot(claim.begin.slot);
+                self.hold(&identity)?;
                 match self.worker.gateway.store.look_up(&claim.begin) {
                     Some(known) => Ok(Next::Known(claim, known)),
                     None => Ok(Next::Claim(claim, self.outbound(&identity, body, true)?)),
                 }
             }
             _ => Ok(Next::Forward(self.outbound(&identity, body, false)?)),
+        }
+    }
+
+    /// A session whose certificates stand for another caller now takes no keys.
+    fn hold(&self, identity: &Identity) -> Result<(), Refusal> {
+        let policy = &self.admitted.route.policy;
+        let named = identity.verified().and_then(|caller| Some((caller.session()?, caller)));
+        let (Some((session, caller)), Some(uid)) = (named, &policy.uid) else { return Ok(()) };
+        match self.worker.gateway.holders.is_same(uid, session, caller.principal()) {
+            true => Ok(()),
+            false => Err(Refusal::session_rebound()),
         }
     }
 

@@ -8,6 +8,8 @@ use futures_util::Stream;
 use futures_util::stream;
 use tokio::sync::mpsc;
 
+use crate::patience::within;
+
 /// How many pieces of a reply may wait for a slow client.
 const PIECES_WAITING: usize = 16;
 
@@ -66,7 +68,7 @@ impl Sender {
 
     async fn send(&mut self, frame: Frame) {
         if !self.gone {
-            let sent = tokio::time::timeout(self.patience, self.frames.send(frame)).await;
+            let sent = within(self.patience, self.frames.send(frame)).await;
             self.gone = !matches!(sent, Ok(Ok(())));
         }
     }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 use hashbrown::HashMap;
 
+use crate::identity::{Issuers, Verifier};
 use crate::observe::{Metrics, ServerMetrics};
-use crate::policy::{PolicySet, PolicyWatch, ServerPolicy};
+use crate::policy::{Auth, PolicySet, PolicyWatch, RESOURCE_METADATA, Resource, ServerPolicy};
 use crate::upstream::{Circuit, CircuitSettings};
 
 /// One governed server as one exchange sees it: a snapshot that no reload changes.
-#[derive(Debug)]
 pub struct Route {
     /// The server's policy.
     pub policy: Arc<ServerPolicy>,
@@ -18,26 +18,38 @@ pub struct Route {
     pub circuit: Arc<Circuit>,
     /// The server's metric handles.
     pub metrics: Arc<ServerMetrics>,
+    /// Verifies access tokens, in mode `oauth`; kept over reloads that keep its rules.
+    pub verifier: Option<Arc<Verifier>>,
 }
 
-#[derive(Debug)]
+impl Route {
+    /// What the server is called as a protected resource, in mode `oauth`.
+    pub fn resource(&self) -> Option<&Resource> {
+        match &self.policy.auth {
+            Auth::OAuth(rules) => rules.resource.as_ref(),
+            Auth::ApiKey(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
+        }
+    }
+}
+
 struct Routes {
     policies: Arc<PolicySet>,
     by_path: HashMap<String, Arc<Route>>,
+    /// The paths of the servers' metadata as protected resources (RFC 9728).
+    metadata: HashMap<String, Arc<Route>>,
 }
 
 /// The routes of the current policy, rebuilt when the policy is.
-#[derive(Debug)]
 pub struct Router {
     watch: Arc<PolicyWatch>,
     metrics: Arc<Metrics>,
     settings: CircuitSettings,
+    issuers: Issuers,
     routes: ArcSwapOption<Routes>,
     rebuilding: Mutex<()>,
 }
 
 /// Where a request leads.
-#[derive(Debug)]
 pub enum Destination {
     /// To a governed server.
     Route(Arc<Route>),
@@ -49,11 +61,17 @@ pub enum Destination {
 
 impl Router {
     /// A router over a watched policy.
-    pub fn new(watch: Arc<PolicyWatch>, metrics: Arc<Metrics>, settings: CircuitSettings) -> Self {
+    pub fn new(
+        watch: Arc<PolicyWatch>,
+        metrics: Arc<Metrics>,
+        settings: CircuitSettings,
+        issuers: Issuers,
+    ) -> Self {
         Self {
             watch,
             metrics,
             settings,
+            issuers,
             routes: ArcSwapOption::empty(),
             rebuilding: Mutex::new(()),
         }
@@ -61,13 +79,26 @@ impl Router {
 
     /// Where `path` leads now.
     pub fn find(&self, path: &str) -> Destination {
+        self.look_up(|routes| routes.by_path.get(path).cloned())
+    }
+
+    /// The server whose metadata as a protected resource stands at `path`, if there is one.
+    pub fn metadata(&self, path: &str) -> Option<Arc<Route>> {
+        if !path.starts_with(RESOURCE_METADATA) {
+            return None;
+        }
+        match self.look_up(|routes| routes.metadata.get(path).cloned()) {
+            Destination::Route(route) => Some(route),
+            Destination::Unknown | Destination::NoPolicy => None,
+        }
+    }
+
+    fn look_up(&self, find: impl Fn(&Routes) -> Option<Arc<Route>>) -> Destination {
         let Some(policies) = self.watch.snapshot() else { return Destination::NoPolicy };
         let routes = self.routes.load();
         let route = match routes.as_ref() {
-            Some(routes) if Arc::ptr_eq(&routes.policies, &policies) => {
-                routes.by_path.get(path).cloned()
-            }
-            _ => self.rebuild(&policies).by_path.get(path).cloned(),
+            Some(routes) if Arc::ptr_eq(&routes.policies, &policies) => find(routes),
+            _ => find(&self.rebuild(&policies)),
         };
         route.map_or(Destination::Unknown, Destination::Route)
     }
@@ -88,23 +119,48 @@ impl Router {
         {
             return Arc::clone(routes);
         }
-        let by_path = policies
+        let by_path: HashMap<_, _> = policies
             .servers()
             .map(|policy| (policy.path.clone(), self.route(policy, old.as_deref())))
             .collect();
-        let routes = Arc::new(Routes { policies: Arc::clone(policies), by_path });
+        let metadata = metadata(
+            &policies.servers().filter_map(|one| by_path.get(&one.path)).collect::<Vec<_>>(),
+        );
+        let routes = Arc::new(Routes { policies: Arc::clone(policies), by_path, metadata });
         self.routes.store(Some(Arc::clone(&routes)));
         routes
     }
 
     fn route(&self, policy: &Arc<ServerPolicy>, old: Option<&Routes>) -> Arc<Route> {
         // A circuit speaks about an upstream, so it outlives a reload that keeps the upstream.
+        let old = old.and_then(|routes| routes.by_path.get(&policy.path));
         let circuit = old
-            .and_then(|routes| routes.by_path.get(&policy.path))
             .filter(|route| route.policy.upstream == policy.upstream)
             .map(|route| Arc::clone(&route.circuit))
             .unwrap_or_else(|| Circuit::new(self.settings));
         let metrics = self.metrics.server(&policy.namespace, &policy.name);
-        Arc::new(Route { policy: Arc::clone(policy), circuit, metrics })
+        let verifier = match &policy.auth {
+            Auth::OAuth(rules) => old
+                .filter(|route| route.policy.auth == policy.auth)
+                .and_then(|route| route.verifier.clone())
+                .or_else(|| Some(self.issuers.verifier(rules))),
+            Auth::ApiKey(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
+        };
+        Arc::new(Route { policy: Arc::clone(policy), circuit, metrics, verifier })
     }
+}
+
+/// Where the servers' metadata stands: of each below its own path, and below that of its canonical
+/// URI, which is another one behind a proxy that rewrites paths. The first to claim a path has it.
+fn metadata(routes: &[&Arc<Route>]) -> HashMap<String, Arc<Route>> {
+    let resources = || routes.iter().filter_map(|route| Some((*route, route.resource()?)));
+    let own = resources().map(|(route, _)| {
+        (format!("{RESOURCE_METADATA}{}", route.policy.path.trim_end_matches('/')), route)
+    });
+    let outside = resources().map(|(route, resource)| (resource.metadata_path.clone(), route));
+    let mut paths = HashMap::new();
+    for (path, route) in own.chain(outside) {
+        paths.entry(path).or_insert_with(|| Arc::clone(route));
+    }
+    paths
 }

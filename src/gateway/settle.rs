@@ -7,6 +7,7 @@ use actix_web::rt;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::claim::{Reply, SlotKey, TombstoneReason};
+use crate::patience::within;
 use crate::store::{Settled, Store, StoreError, Ticket};
 
 /// How long the last byte of a reply waits for its settle. Past it the reply leaves all the same,
@@ -37,7 +38,7 @@ pub async fn settle(
         let _token = token;
         report(slot, apply(store.as_ref(), ticket, settlement).await);
     });
-    if tokio::time::timeout(SETTLE_WAIT, &mut settling).await.is_err() {
+    if within(SETTLE_WAIT, &mut settling).await.is_err() {
         tracing::error!(key_hash = %format_args!("{slot:.16}"), "the settle has not landed in time");
         rt::spawn(settling);
     }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::cors::Origins;
 use super::drain::Drain;
+use super::holders::Holders;
+use super::hosts::Hosts;
 use super::inspect::BodyLimits;
 use super::router::Router;
-use crate::observe::Audit;
+use crate::observe::{Audit, Traces};
 use crate::policy::SessionsWatch;
 use crate::store::{Clock, Store};
 use crate::upstream::Client;
@@ -21,10 +23,16 @@ pub struct Gateway {
     pub sessions: Arc<SessionsWatch>,
     /// Where audit events go.
     pub audit: Arc<Audit>,
+    /// Where spans go; `None` where traces are off.
+    pub traces: Option<Arc<Traces>>,
     /// The clock of the circuits.
     pub clock: Arc<dyn Clock>,
     /// Which web origins may call.
     pub origins: Origins,
+    /// Whom the sessions of certificates stand for.
+    pub holders: Holders,
+    /// Under which names it answers.
+    pub hosts: Hosts,
     /// Bounds on request bodies; `idle` bounds a client that takes nothing, too.
     pub body: BodyLimits,
     /// The most bytes of a reply that are kept (`limits.reply_bytes`).

@@ -1,4 +1,4 @@
-//! Mode `api_key`: a bearer token whose SHA-256 the policy lists.
+//! Bearer tokens, and mode `api_key`: one whose SHA-256 the policy lists.
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
@@ -14,13 +14,18 @@ pub(super) fn verify<'k>(
     keys: &'k ApiKeys,
     headers: &HeaderMap,
 ) -> Result<&'k Principal, AuthError> {
+    let token = presented(headers)?;
+    find(keys, &Sha256::digest(token).into()).ok_or(AuthError::InvalidToken)
+}
+
+/// The one token in the one `Authorization` line.
+pub(super) fn presented(headers: &HeaderMap) -> Result<&[u8], AuthError> {
     let mut lines = headers.get_all(AUTHORIZATION);
     let line = lines.next().ok_or(AuthError::MissingCredential)?;
     if lines.next().is_some() {
         return Err(AuthError::InvalidToken);
     }
-    let token = token(line).ok_or(AuthError::InvalidToken)?;
-    find(keys, &Sha256::digest(token).into()).ok_or(AuthError::InvalidToken)
+    token(line).ok_or(AuthError::InvalidToken)
 }
 
 /// The token after the scheme `Bearer`, which is compared without case (RFC 9110, 11.1).

@@ -1,35 +1,72 @@
-//! From a request's headers to who calls (CONTRACT sections 2 and 9).
+//! From what a request shows to who calls (CONTRACT sections 2 and 9).
 //!
-//! [`authenticate`] reads one server's [`Auth`] rules; [`identify`] adds observe mode, in which a
-//! failed authentication is an anonymous caller instead of a refusal.
+//! [`authenticate`] follows one server's [`Auth`] rules; in mode `oauth` a [`Verifier`] does, which
+//! may have to ask the issuer. [`in_mode`] adds observe mode, in which a failed authentication is an
+//! anonymous caller instead of a refusal.
 
 mod bearer;
 mod governance;
+mod mtls;
+mod oauth;
 mod principal;
+mod spiffe;
+
+use std::sync::Arc;
 
 use actix_web::http::header::HeaderMap;
+use jiff::Timestamp;
 
 pub use governance::{AGENT_HEADER, HUMAN_HEADER, TEAM_HEADER, session_name};
+pub use mtls::{MtlsError, Peer};
+pub use oauth::{
+    Authentication, Issuers, MAX_TOKEN_BYTES, Now, TokenFault, Verifier, is_token_in_query,
+};
 pub use principal::{MAX_SUBJECT_BYTES, Principal, PrincipalError};
+pub use spiffe::SpiffeId;
 
-use crate::policy::{Auth, Mode, ServerPolicy};
+use crate::policy::{Auth, Mode, ServerPolicy, SessionsFile};
 
 /// A principal whose credential this gateway checked itself. Only this module makes one, so a
 /// function that takes it cannot be called for a caller who merely claims a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified(Principal);
+pub struct Verified {
+    principal: Principal,
+    session: Option<Arc<str>>,
+}
 
 impl Verified {
+    fn new(principal: &Principal) -> Self {
+        Self { principal: principal.clone(), session: None }
+    }
+
     /// Who it is.
     pub fn principal(&self) -> &Principal {
-        &self.0
+        &self.principal
     }
+
+    /// The governed session that the credential itself names (`mtls`); no header is asked then.
+    pub fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+}
+
+/// What a request and its connection show.
+#[derive(Debug, Clone, Copy)]
+pub struct Credentials<'r> {
+    /// The request's headers.
+    pub headers: &'r HeaderMap,
+    /// The verified client certificate of the connection, if it has one.
+    pub peer: Option<&'r Peer>,
+    /// The bindings of the sessions file, of this moment.
+    pub sessions: &'r SessionsFile,
+    /// The present.
+    pub now: Timestamp,
 }
 
 /// Who sent a request, and how far that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// The gateway checked a credential (`api_key`), or the operator configured the only user of a
+    /// The gateway checked a credential (`api_key`, `oauth`, `mtls`), or the operator configured the only user of a
     /// loopback listener (`static`). The only kind that may use an idempotency key.
     Verified(Verified),
     /// The request's own headers say so, and nobody checked them (`header`).
@@ -42,7 +79,7 @@ impl Identity {
     /// The caller that authorization matches grants against.
     pub fn principal(&self) -> Option<&Principal> {
         match self {
-            Self::Verified(verified) => Some(&verified.0),
+            Self::Verified(verified) => Some(&verified.principal),
             Self::Delegated(principal) => Some(principal),
             Self::Anonymous => None,
         }
@@ -57,7 +94,8 @@ impl Identity {
     }
 }
 
-/// Why a request could not be authenticated. The answer is 401 with `WWW-Authenticate`.
+/// Why a request could not be authenticated. The answer is 401 with `WWW-Authenticate`, unless a
+/// variant says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// No credential was sent.
@@ -69,6 +107,18 @@ pub enum AuthError {
     /// A governance header comes twice or is not made of visible ASCII characters.
     #[error("the header `{0}` must come once, in visible ASCII characters")]
     UnreadableHeader(&'static str),
+    /// An access token that is not valid here.
+    #[error(transparent)]
+    Token(#[from] TokenFault),
+    /// A valid access token without a scope that the server asks for: 403.
+    #[error("the access token lacks a scope that this server asks for")]
+    InsufficientScope,
+    /// The issuer of the access token does not answer: 503.
+    #[error("the issuer of the access token does not answer")]
+    IssuerUnavailable,
+    /// Mode `mtls`.
+    #[error(transparent)]
+    Mtls(#[from] MtlsError),
 }
 
 impl AuthError {
@@ -77,23 +127,34 @@ impl AuthError {
         match self {
             Self::MissingCredential | Self::UnreadableHeader(_) => "missing_identity",
             Self::InvalidToken => "invalid_token",
+            Self::Token(fault) => fault.reason(),
+            Self::InsufficientScope => "insufficient_scope",
+            Self::IssuerUnavailable => "issuer_unavailable",
+            Self::Mtls(error) => error.reason(),
         }
     }
 }
 
-/// Who sent these headers, by the server's rules.
+/// Who sent a request, by the server's rules.
 ///
 /// # Errors
 ///
 /// A credential that is missing, invalid or sent twice where the mode needs one, and governance
 /// headers that cannot be read in mode `header`. Absent governance headers are no error: the
-/// caller is anonymous, and authorization decides.
-pub fn authenticate(auth: &Auth, headers: &HeaderMap) -> Result<Identity, AuthError> {
-    match auth {
+/// caller is anonymous, and authorization decides. In mode `oauth` only a [`Verifier`] can tell, so
+/// nobody is let in here.
+pub fn authenticate(
+    policy: &ServerPolicy,
+    credentials: &Credentials<'_>,
+) -> Result<Identity, AuthError> {
+    let headers = credentials.headers;
+    match &policy.auth {
         Auth::ApiKey(keys) => {
-            bearer::verify(keys, headers).map(|caller| Identity::Verified(Verified(caller.clone())))
+            bearer::verify(keys, headers).map(|caller| Identity::Verified(Verified::new(caller)))
         }
-        Auth::Static(caller) => Ok(Identity::Verified(Verified(caller.clone()))),
+        Auth::OAuth(_) => Err(AuthError::IssuerUnavailable),
+        Auth::Mtls(rules) => Ok(Identity::Verified(mtls::verify(rules, policy, credentials)?)),
+        Auth::Static(caller) => Ok(Identity::Verified(Verified::new(caller))),
         Auth::Header => {
             Ok(governance::delegated(headers)?.map_or(Identity::Anonymous, Identity::Delegated))
         }
@@ -101,14 +162,14 @@ pub fn authenticate(auth: &Auth, headers: &HeaderMap) -> Result<Identity, AuthEr
     }
 }
 
-/// [`authenticate`] under a server's policy: in observe mode nothing is refused here, a caller
-/// without a valid credential is anonymous (CONTRACT section 9).
+/// An outcome under a server's policy: in observe mode nothing is refused here, a caller without a
+/// valid credential is anonymous (CONTRACT section 9).
 ///
 /// # Errors
 ///
-/// Those of [`authenticate`], in every other mode.
-pub fn identify(policy: &ServerPolicy, headers: &HeaderMap) -> Result<Identity, AuthError> {
-    match (authenticate(&policy.auth, headers), policy.mode) {
+/// The outcome's, in every other mode.
+pub fn in_mode(mode: Mode, outcome: Result<Identity, AuthError>) -> Result<Identity, AuthError> {
+    match (outcome, mode) {
         (Err(_), Mode::Observe) => Ok(Identity::Anonymous),
         (outcome, _) => outcome,
     }

@@ -3,14 +3,28 @@
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
-use super::*;
+use super::{
+    AGENT_HEADER, AuthError, Credentials, HUMAN_HEADER, Identity, MAX_SUBJECT_BYTES, Mode,
+    ServerPolicy, SessionsFile, TEAM_HEADER, Timestamp, in_mode, session_name,
+};
 use crate::policy::{LoadContext, PolicySet};
+
+/// A request on a plain connection.
+fn plain<T>(headers: &HeaderMap, ask: impl Fn(&Credentials<'_>) -> T) -> T {
+    let (peer, sessions) = (None, &SessionsFile::default());
+    ask(&Credentials { headers, peer, sessions, now: Timestamp::UNIX_EPOCH })
+}
+
+fn authenticate(policy: &ServerPolicy, headers: &HeaderMap) -> Result<Identity, AuthError> {
+    plain(headers, |credentials| super::authenticate(policy, credentials))
+}
 
 /// A server with this YAML after `schema_version` and `server`.
 fn server(rules: &str) -> std::sync::Arc<ServerPolicy> {
     let text =
         format!("schema_version: v1\nserver: {{ name: s, upstream: 'http://h' }}\n{rules}\n");
-    let set = PolicySet::from_text("p.yaml", &text, LoadContext { loopback: true });
+    let set =
+        PolicySet::from_text("p.yaml", &text, LoadContext { loopback: true, client_ca: true });
     set.expect("valid").servers().next().expect("one").clone()
 }
 
@@ -48,7 +62,7 @@ fn a_listed_token_is_its_principal() {
         ("bearer token-a", Some("alice"), None, None),
         ("BEARER   token-b", None, Some("bot"), Some("b")),
     ] {
-        let identity = authenticate(&server.auth, &bearer(line.as_bytes())).expect(line);
+        let identity = authenticate(&server, &bearer(line.as_bytes())).expect(line);
         let caller = identity.verified().expect("verified").principal();
         assert_eq!((caller.human(), caller.agent(), caller.team()), (human, agent, team));
         assert_eq!(identity.principal(), Some(caller));
@@ -59,7 +73,7 @@ fn a_listed_token_is_its_principal() {
 fn any_other_token_is_refused() {
     let server = api_keys();
     let refused =
-        |headers: &HeaderMap| authenticate(&server.auth, headers).expect_err("refused").reason();
+        |headers: &HeaderMap| authenticate(&server, headers).expect_err("refused").reason();
     assert_eq!(refused(&headers(&[])), "missing_identity");
     for line in [
         "Bearer token-c",
@@ -91,7 +105,7 @@ fn any_other_token_is_refused() {
 fn static_mode_is_one_principal_whatever_is_sent() {
     let server = server("auth: { mode: static, human_id: me }");
     for headers in [headers(&[]), bearer(b"Bearer x"), headers(&[(HUMAN_HEADER, b"other")])] {
-        let identity = authenticate(&server.auth, &headers).expect("always");
+        let identity = authenticate(&server, &headers).expect("always");
         assert_eq!(identity.verified().expect("verified").principal().human(), Some("me"));
     }
 }
@@ -100,12 +114,12 @@ fn static_mode_is_one_principal_whatever_is_sent() {
 fn header_mode_believes_but_does_not_verify() {
     let server = server("auth: { mode: header }");
     let sent = headers(&[(HUMAN_HEADER, b"ann"), (AGENT_HEADER, b""), (TEAM_HEADER, b"ops")]);
-    let identity = authenticate(&server.auth, &sent).expect("readable");
+    let identity = authenticate(&server, &sent).expect("readable");
     let caller = identity.principal().expect("named");
     assert_eq!((caller.human(), caller.agent(), caller.team()), (Some("ann"), None, Some("ops")));
     assert!(identity.verified().is_none());
     for nobody in [headers(&[]), headers(&[(HUMAN_HEADER, b"")]), bearer(b"Bearer x")] {
-        assert_eq!(authenticate(&server.auth, &nobody), Ok(Identity::Anonymous));
+        assert_eq!(authenticate(&server, &nobody), Ok(Identity::Anonymous));
     }
 }
 
@@ -122,7 +136,7 @@ fn governance_headers_that_cannot_be_read_are_errors_not_absent() {
             headers(&[(name, b"a\tb")]),
             headers(&[(name, long.as_bytes())]),
         ] {
-            let error = authenticate(&server.auth, &sent).expect_err(name);
+            let error = authenticate(&server, &sent).expect_err(name);
             assert_eq!(
                 (error, error.reason()),
                 (AuthError::UnreadableHeader(name), "missing_identity")
@@ -135,19 +149,26 @@ fn governance_headers_that_cannot_be_read_are_errors_not_absent() {
 fn mode_none_names_nobody() {
     let server = server("auth: { mode: none }");
     let sent = headers(&[(HUMAN_HEADER, b"ann"), ("authorization", b"Bearer x")]);
-    assert_eq!(authenticate(&server.auth, &sent), Ok(Identity::Anonymous));
+    assert_eq!(authenticate(&server, &sent), Ok(Identity::Anonymous));
+}
+
+#[test]
+fn mode_oauth_lets_nobody_in_without_a_verifier() {
+    let server = server("auth: { mode: oauth, issuer_url: 'https://as.example', audience: a }");
+    for sent in [headers(&[]), bearer(b"Bearer x"), headers(&[(HUMAN_HEADER, b"ann")])] {
+        assert_eq!(authenticate(&server, &sent), Err(AuthError::IssuerUnavailable));
+    }
 }
 
 #[test]
 fn observe_mode_refuses_nobody_and_verifies_all_the_same() {
-    let enforced = api_keys();
-    let mut observed = ServerPolicy::clone(&enforced);
-    observed.mode = Mode::Observe;
+    let server = api_keys();
+    let identify = |mode, headers: &HeaderMap| in_mode(mode, authenticate(&server, headers));
     let wrong = bearer(b"Bearer wrong");
-    assert_eq!(identify(&enforced, &wrong), Err(AuthError::InvalidToken));
-    assert_eq!(identify(&observed, &wrong), Ok(Identity::Anonymous));
-    assert_eq!(identify(&observed, &headers(&[])), Ok(Identity::Anonymous));
-    let right = identify(&observed, &bearer(b"Bearer token-a")).expect("right");
+    assert_eq!(identify(Mode::AllowList, &wrong), Err(AuthError::InvalidToken));
+    assert_eq!(identify(Mode::Observe, &wrong), Ok(Identity::Anonymous));
+    assert_eq!(identify(Mode::Observe, &headers(&[])), Ok(Identity::Anonymous));
+    let right = identify(Mode::Observe, &bearer(b"Bearer token-a")).expect("right");
     assert!(right.verified().is_some());
 }
 

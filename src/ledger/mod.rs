@@ -99,3 +99,6 @@ impl Shared for Arc<Ledger> {
         self.published.get(shard.0).map_or(Millis::NEVER, Published::next_expiry)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Lets one caller through per period. Time is an argument: what has passed since any fixed start.
 #[derive(Debug)]
-pub(super) struct Throttle {
+pub(crate) struct Throttle {
     period: Duration,
     /// Milliseconds since the start before which nobody passes.
     next_ms: AtomicU64,
@@ -13,12 +13,12 @@ pub(super) struct Throttle {
 
 impl Throttle {
     /// A throttle that lets the first caller through.
-    pub(super) const fn new(period: Duration) -> Self {
+    pub(crate) const fn new(period: Duration) -> Self {
         Self { period, next_ms: AtomicU64::new(0) }
     }
 
     /// Whether the caller is the one of this period. Of concurrent callers at most one passes.
-    pub(super) fn allow(&self, now: Duration) -> bool {
+    pub(crate) fn allow(&self, now: Duration) -> bool {
         let next_ms = self.next_ms.load(Ordering::Relaxed);
         let after_ms = millis(now.saturating_add(self.period));
         millis(now) >= next_ms

@@ -1,8 +1,13 @@
 //! How a server's callers are authenticated, as it is used.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::document;
+use super::mtls::{self, MtlsRules};
+use super::oauth::{self, OAuth};
+use super::secret::SecretSources;
+use super::set::LoadContext;
 use super::words::AuthMode;
 use crate::identity::Principal;
 
@@ -14,6 +19,10 @@ pub const MAX_API_KEYS: usize = 1024;
 pub enum Auth {
     /// A bearer token out of a list.
     ApiKey(ApiKeys),
+    /// An access token of an OAuth issuer.
+    OAuth(Arc<OAuth>),
+    /// A verified client certificate whose SPIFFE id names a session binding.
+    Mtls(MtlsRules),
     /// One configured principal, on a loopback listener only.
     Static(Principal),
     /// Unverified governance headers.
@@ -27,6 +36,8 @@ impl Auth {
     pub const fn mode(&self) -> &'static str {
         match self {
             Self::ApiKey(_) => "api_key",
+            Self::OAuth(_) => "oauth",
+            Self::Mtls(_) => "mtls",
             Self::Static(_) => "static",
             Self::Header => "header",
             Self::None => "none",
@@ -35,7 +46,7 @@ impl Auth {
 
     /// Whether a caller can be verified, which idempotency keys need.
     pub const fn verifies(&self) -> bool {
-        matches!(self, Self::ApiKey(_) | Self::Static(_))
+        matches!(self, Self::ApiKey(_) | Self::OAuth(_) | Self::Mtls(_) | Self::Static(_))
     }
 }
 
@@ -83,16 +94,22 @@ impl fmt::Debug for ApiKey {
 }
 
 /// What is wrong: the field and the problem.
-type Mistake = (String, String);
+pub(super) type Mistake = (String, String);
 
-/// Reads the `auth` table; `loopback` says whether every caller is on this machine.
-pub(super) fn build(auth: document::Auth, loopback: bool) -> Result<Auth, Mistake> {
-    refuse_oauth(&auth)?;
+/// Reads the `auth` table of a server in this namespace.
+pub(super) fn build(
+    auth: document::Auth,
+    namespace: &str,
+    context: LoadContext,
+    sources: &SecretSources<'_>,
+) -> Result<Auth, Mistake> {
     let mode = auth.mode.unwrap_or_default();
     refuse_fields_of_other_modes(&auth, mode)?;
     match mode {
         AuthMode::ApiKey => api_keys(auth.api_keys.unwrap_or_default()).map(Auth::ApiKey),
-        AuthMode::Static if !loopback => Err(mistake(
+        AuthMode::OAuth => oauth::build(auth, sources).map(|rules| Auth::OAuth(Arc::new(rules))),
+        AuthMode::Mtls => mtls::build(&auth, namespace, context).map(Auth::Mtls),
+        AuthMode::Static if !context.loopback => Err(mistake(
             "auth.mode",
             "`static` would let every caller of a listener that is not loopback act as this \
              principal: use `api_key`, or let `[listen] mcp` be 127.0.0.1 or [::1]",
@@ -108,23 +125,38 @@ pub(super) fn build(auth: document::Auth, loopback: bool) -> Result<Auth, Mistak
 /// An issuer or an audience means OAuth even where the mode is left out; reading such a document
 /// as mode `header` would believe anybody.
 fn refuse_oauth(auth: &document::Auth) -> Result<(), Mistake> {
-    for (field, value) in [("auth.issuer_url", &auth.issuer_url), ("auth.audience", &auth.audience)]
-    {
-        if value.as_ref().is_some_and(|text| !text.is_empty()) {
-            return Err(mistake(
-                field,
-                "belongs to mode `oauth`, which is not supported by this build: use `api_key`, or \
-                 leave the field out",
-            ));
-        }
+    let set = |text: &document::Text| text.as_ref().is_some_and(|text| !text.is_empty());
+    let fields = [
+        ("auth.issuer_url", set(&auth.issuer_url)),
+        ("auth.audience", set(&auth.audience)),
+        ("auth.resource", set(&auth.resource)),
+        ("auth.scopes", auth.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty())),
+        ("auth.algorithms", !auth.algorithms.0.is_empty()),
+        ("auth.leeway", auth.leeway.is_some()),
+        ("auth.claims", auth.claims.is_some()),
+        ("auth.introspection", auth.introspection.is_some()),
+    ];
+    match fields.iter().find(|(_, set)| *set) {
+        Some((field, _)) => Err(mistake(field, "needs `mode: oauth`")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn refuse_fields_of_other_modes(auth: &document::Auth, mode: AuthMode) -> Result<(), Mistake> {
     let set = |text: &document::Text| text.as_ref().is_some_and(|text| !text.is_empty());
+    if mode != AuthMode::OAuth {
+        refuse_oauth(auth)?;
+    }
     if mode != AuthMode::ApiKey && auth.api_keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
         return Err(mistake("auth.api_keys", "needs `mode: api_key`"));
+    }
+    let of_mtls = [
+        ("auth.trust_domain", &auth.trust_domain),
+        ("auth.ingress_spiffe_id", &auth.ingress_spiffe_id),
+        ("auth.spiffe_header", &auth.spiffe_header),
+    ];
+    if let Some((field, _)) = of_mtls.iter().find(|(_, text)| mode != AuthMode::Mtls && set(text)) {
+        return Err(mistake(field, "needs `mode: mtls`"));
     }
     let subjects = [
         ("auth.human_id", &auth.human_id),
@@ -179,6 +211,6 @@ fn principal(
         .map_err(|problem| mistake("auth", &problem.to_string()))
 }
 
-fn mistake(field: &str, problem: &str) -> Mistake {
+pub(super) fn mistake(field: &str, problem: &str) -> Mistake {
     (field.to_owned(), problem.to_owned())
 }

@@ -179,18 +179,35 @@ fn find_session<'p>(
     let Some(name) = request.session else {
         return Ok(None);
     };
-    let binding = sessions
-        .get(&policy.namespace, name)
-        .or_else(|| policy.session(name))
+    let binding = binding(policy, sessions, name)
         .filter(|binding| request.caller.is_some_and(|caller| binding.subjects.name(caller)))
         .ok_or(Reason::SessionNotFound)?;
+    live(binding, request.now)?;
+    Ok(Some(binding))
+}
+
+/// The binding of this name in the server's namespace: the sessions file's goes before the policy's.
+pub(crate) fn binding<'p>(
+    policy: &'p ServerPolicy,
+    sessions: &'p SessionsFile,
+    name: &str,
+) -> Option<&'p Binding> {
+    sessions.get(&policy.namespace, name).or_else(|| policy.session(name))
+}
+
+/// Whether a binding may be used now.
+///
+/// # Errors
+///
+/// It was revoked, or its end has passed.
+pub(crate) fn live(binding: &Binding, now: Timestamp) -> Result<(), Reason> {
     if binding.revoked {
         return Err(Reason::SessionRevoked);
     }
-    if binding.expires_at.is_some_and(|end| end <= request.now) {
+    if binding.expires_at.is_some_and(|end| end <= now) {
         return Err(Reason::SessionExpired);
     }
-    Ok(Some(binding))
+    Ok(())
 }
 
 fn by_grants<'p>(

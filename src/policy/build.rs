@@ -7,8 +7,12 @@ use hyper::Uri;
 use super::auth::{self, Auth};
 use super::document::{self, Document, SCHEMA_VERSION, Text};
 use super::grant::Grants;
-use super::server::{IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool};
+use super::secret::{LoadedSecret, SecretSources};
+use super::server::{
+    IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool, UpstreamToken,
+};
 use super::session::Bindings;
+use super::set::LoadContext;
 use super::words::Keys;
 use crate::claim::Pointer;
 
@@ -31,6 +35,20 @@ const TAKEN_HEADERS: [&str; 9] = [
     "x-mcp-team-id",
 ];
 
+/// Headers of one connection or message, which the gateway sets itself.
+const CONNECTION_HEADERS: [&str; 10] = [
+    "accept-encoding",
+    "connection",
+    "expect",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// A field and what is wrong with it.
 pub(super) type Mistake = (String, String);
 
@@ -44,14 +62,19 @@ impl Mistakes {
     }
 }
 
-/// Builds a server; `loopback` says whether the MCP listener is reached from this machine alone.
-pub(super) fn server(document: Document, loopback: bool) -> Result<ServerPolicy, Vec<Mistake>> {
+/// Builds a server for a listener of this kind.
+pub(super) fn server(
+    document: Document,
+    context: LoadContext,
+    sources: &SecretSources<'_>,
+) -> Result<ServerPolicy, Vec<Mistake>> {
     let mut mistakes = Mistakes::default();
     mistakes.keep(schema_version(&document.schema_version));
     let namespace = document.server.namespace.clone().unwrap_or_default();
     let identity = mistakes.keep(identity(document.server));
-    let auth = mistakes.keep(auth::build(document.auth.unwrap_or_default(), loopback));
-    let session = mistakes.keep(session(document.session.unwrap_or_default()));
+    let auth = document.auth.unwrap_or_default();
+    let auth = mistakes.keep(auth::build(auth, &namespace, context, sources));
+    let session = mistakes.keep(session(document.session.unwrap_or_default(), sources));
     let tools = mistakes.keep(tools(document.tools.unwrap_or_default()));
     let grants = mistakes.keep(Grants::build(document.grants.unwrap_or_default()));
     let sessions = mistakes.keep(
@@ -200,15 +223,68 @@ pub(super) fn upstream(text: &str) -> Result<Uri, &'static str> {
     Ok(uri)
 }
 
-fn session(session: document::Session) -> Result<SessionRules, Mistake> {
+/// Whether a header, its name in lower case, means something else already.
+pub(super) fn is_taken(header: &str) -> bool {
+    TAKEN_HEADERS.contains(&header)
+}
+
+fn session(
+    session: document::Session,
+    sources: &SecretSources<'_>,
+) -> Result<SessionRules, Mistake> {
     let wrong = |problem: &str| at("session.header_name", problem);
     let name = set(session.header_name).unwrap_or_else(|| DEFAULT_SESSION_HEADER.to_owned());
     let header_name: HeaderName =
         name.parse().map_err(|_| wrong("is not a valid HTTP header name"))?;
-    if TAKEN_HEADERS.contains(&header_name.as_str()) {
+    if is_taken(header_name.as_str()) {
         return Err(wrong("is taken: choose a header that has no other meaning"));
     }
-    Ok(SessionRules { required: session.required.unwrap_or_default(), header_name })
+    let upstream_token =
+        upstream_token(&session.upstream_token_header, session.upstream_token, sources)?;
+    if upstream_token.as_ref().is_some_and(|token| token.header.as_str() == header_name.as_str()) {
+        return Err(wrong("is the header of the upstream's credential too: give each its own"));
+    }
+    let outbound_name = name.parse().map_err(|_| wrong("is not a valid HTTP header name"))?;
+    let required = session.required.unwrap_or_default();
+    Ok(SessionRules { required, header_name, outbound_name, upstream_token })
+}
+
+/// The gateway's own credential at the upstream: in `Authorization` as a bearer token, in any other
+/// header as it is.
+fn upstream_token(
+    header: &Text,
+    token: Text,
+    sources: &SecretSources<'_>,
+) -> Result<Option<UpstreamToken>, Mistake> {
+    const FIELD: &str = "session.upstream_token_header";
+    let name = header.as_deref().filter(|name| !name.is_empty());
+    let token = match (name, token) {
+        (None, None) => return Ok(None),
+        (Some(_), None) => {
+            return Err(at(
+                FIELD,
+                "needs `session.upstream_token`, which says where the secret is",
+            ));
+        }
+        (_, Some(token)) => token,
+    };
+    let header: hyper::header::HeaderName = name
+        .unwrap_or("authorization")
+        .parse()
+        .map_err(|_| at(FIELD, "is not a valid HTTP header name"))?;
+    let taken = TAKEN_HEADERS.iter().chain(&CONNECTION_HEADERS).any(|name| *name == header);
+    if taken && header != hyper::header::AUTHORIZATION {
+        return Err(at(FIELD, "is taken: choose a header that has no other meaning"));
+    }
+    let secret = LoadedSecret::load(&token, "session.upstream_token", sources)?;
+    let text = match header == hyper::header::AUTHORIZATION {
+        true => format!("Bearer {}", secret.expose()),
+        false => secret.expose().to_owned(),
+    };
+    let mut value = hyper::header::HeaderValue::try_from(text)
+        .map_err(|_| at("session.upstream_token", "cannot be the value of a header"))?;
+    value.set_sensitive(true);
+    Ok(Some(UpstreamToken { header, value, secret }))
 }
 
 fn tools(listed: Vec<document::Tool>) -> Result<HashMap<String, Tool>, Mistake> {

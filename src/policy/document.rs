@@ -5,10 +5,13 @@
 //! platform's, and this gateway needs nothing of them; fields whose behaviour this build does not
 //! have are refused while they are read, so that the error carries their place.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
-use super::values::{Expiry, HexDigest};
+use super::oauth::fields::{Algorithms, Claims, Introspection};
+use super::values::{self, Expiry, HexDigest};
 use super::words::{
     self, Approval, AuthMode, DefaultDecision, Keys, Mode, RuleDecision, SideEffect, SlotScope,
     Streams, Trust,
@@ -85,8 +88,18 @@ pub(super) struct Auth {
     _session_id_header: WithoutEffect,
     #[serde(rename = "token_header", deserialize_with = "unsupported::token_header")]
     _token_header: (),
+    pub trust_domain: Text,
+    pub ingress_spiffe_id: Text,
+    pub spiffe_header: Text,
     pub issuer_url: Text,
     pub audience: Text,
+    pub resource: Text,
+    pub scopes: Option<Vec<String>>,
+    pub algorithms: Algorithms,
+    #[serde(deserialize_with = "values::optional_duration")]
+    pub leeway: Option<Duration>,
+    pub claims: Option<Claims>,
+    pub introspection: Option<Introspection>,
     pub human_id: Text,
     pub agent_id: Text,
     pub team_id: Text,
@@ -134,11 +147,8 @@ pub(super) struct Session {
     _max_lifetime: WithoutEffect,
     #[serde(rename = "idle_timeout")]
     _idle_timeout: WithoutEffect,
-    #[serde(
-        rename = "upstream_token_header",
-        deserialize_with = "unsupported::upstream_token_header"
-    )]
-    _upstream_token_header: (),
+    pub upstream_token_header: Text,
+    pub upstream_token: Text,
 }
 
 #[derive(Debug, Deserialize)]
@@ -278,17 +288,6 @@ mod unsupported {
     ) -> Result<(), D::Error> {
         let environments = Option::<Vec<IgnoredAny>>::deserialize(from)?.unwrap_or_default();
         unless(environments.is_empty(), "deny those tools in the grants' `tool_rules`")
-    }
-
-    pub(super) fn upstream_token_header<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<(), D::Error> {
-        let header = Text::deserialize(from)?.unwrap_or_default();
-        unless(
-            header.is_empty(),
-            "this gateway sends no stored credential upstream; leave the field out and let the \
-             upstream take its credential another way",
-        )
     }
 
     pub(super) fn token_header<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {

@@ -33,6 +33,12 @@ impl Subjects {
             && agree(&self.team, caller.team())
     }
 
+    /// The caller that consists of exactly these parts; `None` where there is none, or one that no
+    /// principal can have.
+    pub(super) fn principal(&self) -> Option<Principal> {
+        Principal::new(self.human.as_deref(), self.agent.as_deref(), self.team.as_deref()).ok()
+    }
+
     /// Whether no part is set.
     pub(super) fn name_nobody(&self) -> bool {
         self.human.is_none() && self.agent.is_none() && self.team.is_none()

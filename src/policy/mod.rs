@@ -11,8 +11,11 @@ mod build;
 mod document;
 mod error;
 mod grant;
+mod mtls;
+mod oauth;
 mod read;
 mod reload;
+mod secret;
 mod server;
 mod session;
 mod set;
@@ -23,15 +26,25 @@ mod words;
 
 pub use auth::{ApiKey, ApiKeys, Auth, MAX_API_KEYS};
 pub use authorize::{Decision, Reason, Request, authorize};
+pub(crate) use authorize::{binding, live};
 pub use build::MAX_NAME;
 pub use error::{Place, PolicyError, PolicyErrors};
 pub use grant::{Grant, Grants, Subjects, ToolRule};
+pub use mtls::MtlsRules;
+pub use oauth::{
+    Algorithm, Introspection, MAX_INTROSPECTION_CACHE, MAX_LEEWAY, MAX_LISTED, MAX_TEXT, OAuth,
+    PrincipalClaims, RESOURCE_METADATA, Resource, endpoint_url,
+};
+pub(crate) use reload::{Digest, SETTLE, Tracker, every_so_often, settled};
 pub use reload::{Polled, Reloads};
-pub use server::{IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool};
+pub use secret::LoadedSecret;
+pub use server::{
+    IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool, UpstreamToken,
+};
 pub use session::{Binding, MAX_SESSIONS, MAX_SESSIONS_BYTES, SessionsFile};
 pub use set::{LoadContext, MAX_DOCUMENT_BYTES, MAX_SERVERS, PolicySet};
 pub use slots::MAX_REMEMBERED;
-pub(crate) use values::HexDigest;
+pub(crate) use values::{HexDigest, duration};
 pub use watch::{PolicyWatch, SessionsWatch};
 pub use words::{DefaultDecision, Keys, Mode, RuleDecision, SideEffect, Streams, Trust};
 

@@ -1,7 +1,5 @@
 //! From a file to a typed document: bounded, strict, and with the place of a mistake.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -9,6 +7,7 @@ use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use serde_saphyr::{MessageFormatter as _, UserMessageFormatter};
 
 use super::error::{Place, PolicyError};
+use crate::files::{self, FileError};
 
 /// How a text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,26 +36,13 @@ const MAX_ALIAS_EVENTS: usize = 10_000;
 
 /// The whole of a regular file of at most `limit` bytes.
 pub(super) fn file(path: &Path, limit: usize) -> Result<Vec<u8>, PolicyError> {
-    let unreadable = |problem| PolicyError::unreadable(path, &problem);
-    // Opening a pipe would wait for a writer.
-    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(unreadable(std::io::Error::other("not a regular file")));
-    }
-    let mut bytes = Vec::new();
-    let bound = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    File::open(path)
-        .map_err(unreadable)?
-        .take(bound)
-        .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
-    if bytes.len() > limit {
-        return Err(PolicyError::TooLarge {
-            file: path.to_owned(),
-            bound: "the size in bytes",
-            limit,
-        });
-    }
-    Ok(bytes)
+    files::read(path, limit).map_err(|error| match error {
+        FileError::Unreadable(problem) => PolicyError::unreadable(path, &problem),
+        FileError::TooLarge(_) => {
+            let bound = "the size in bytes";
+            PolicyError::TooLarge { file: path.to_owned(), bound, limit }
+        }
+    })
 }
 
 /// Parses a text. Names are unique at every depth and there is one document, in either format.

@@ -8,6 +8,7 @@ use hyper::Uri;
 
 use super::auth::Auth;
 use super::grant::Grants;
+use super::secret::LoadedSecret;
 use super::session::{Binding, Bindings};
 use super::words::{DefaultDecision, Keys, Mode, SideEffect, Streams, Trust};
 use crate::claim::{Fingerprint, KeyFormat, Pointer};
@@ -89,6 +90,21 @@ pub struct SessionRules {
     pub required: bool,
     /// The header that names it.
     pub header_name: HeaderName,
+    /// The same as upstream requests call it.
+    pub outbound_name: hyper::header::HeaderName,
+    /// The gateway's own credential at the upstream, where it has one.
+    pub upstream_token: Option<UpstreamToken>,
+}
+
+/// What the gateway shows the upstream, whatever the client sent under that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamToken {
+    /// The header.
+    pub header: hyper::header::HeaderName,
+    /// Its value, marked sensitive; in `Authorization` it begins with `Bearer `.
+    pub value: hyper::header::HeaderValue,
+    /// The secret that it was made of.
+    pub secret: LoadedSecret,
 }
 
 /// What a policy knows of a tool.

@@ -11,6 +11,7 @@ use super::error::{Place, PolicyError};
 use super::grant::Subjects;
 use super::read::{self, Format};
 use super::words::Trust;
+use crate::identity::Principal;
 
 /// The most bytes of a sessions file.
 pub const MAX_SESSIONS_BYTES: usize = 8 * 1024 * 1024;
@@ -24,6 +25,9 @@ pub struct Binding {
     pub name: String,
     /// Whom it belongs to.
     pub subjects: Subjects,
+    /// The caller whom a certificate of this session stands for, which the subjects make; `None`
+    /// where they make nobody.
+    pub principal: Option<Principal>,
     /// The most trust that the session's humans consented to.
     pub consented_trust: Trust,
     /// Whether it was ended by hand.
@@ -34,9 +38,11 @@ pub struct Binding {
 
 impl Binding {
     fn from_document(binding: document::Binding) -> Self {
+        let subjects = Subjects::new(binding.human_id, binding.agent_id, binding.team_id);
         Self {
             name: binding.name,
-            subjects: Subjects::new(binding.human_id, binding.agent_id, binding.team_id),
+            principal: subjects.principal(),
+            subjects,
             consented_trust: binding.consented_trust.unwrap_or_default(),
             revoked: binding.revoked.unwrap_or_default(),
             expires_at: binding.expires_at.0,

@@ -10,6 +10,7 @@ use super::build;
 use super::document::Document;
 use super::error::{Place, PolicyError, PolicyErrors};
 use super::read::{self, Format};
+use super::secret::{SecretLog, SecretSources};
 use super::server::ServerPolicy;
 use super::values::HexDigest;
 
@@ -23,6 +24,8 @@ pub const MAX_SERVERS: usize = 256;
 pub struct LoadContext {
     /// Whether the MCP listener is reached from this machine alone, as mode `static` needs.
     pub loopback: bool,
+    /// Whether the MCP listener asks clients for a certificate, as mode `mtls` needs.
+    pub client_ca: bool,
 }
 
 /// Every governed server. One set serves one exchange from end to end.
@@ -47,7 +50,7 @@ impl PolicySet {
     /// Every mistake of every document, with its place; bounds [`MAX_DOCUMENT_BYTES`] and
     /// [`MAX_SERVERS`]; an empty folder; paths, names or uids that two servers share.
     pub fn load(path: &Path, context: LoadContext) -> Result<Self, PolicyErrors> {
-        Self::from_documents(&Documents::read(path)?, context)
+        Self::from_documents(&Documents::read(path)?, context, &SecretLog::default())
     }
 
     /// Loads one document from text. The format is that of the name's extension, YAML if it has
@@ -59,7 +62,8 @@ impl PolicySet {
     pub fn from_text(name: &str, text: &str, context: LoadContext) -> Result<Self, PolicyErrors> {
         let file = PathBuf::from(name);
         let format = Format::of(&file).unwrap_or(Format::Yaml);
-        Self::from_documents(&Documents(vec![(file, format, text.into())]), context)
+        let documents = Documents(vec![(file, format, text.into())]);
+        Self::from_documents(&documents, context, &SecretLog::default())
     }
 
     /// The policy of `serve --upstream URL` (CONTRACT section 10): one server at `/mcp`, one static
@@ -85,17 +89,19 @@ impl PolicySet {
             Format::Json,
             document.to_string().into_bytes(),
         )]);
-        Self::from_documents(&documents, context)
+        Self::from_documents(&documents, context, &SecretLog::default())
     }
 
+    /// As [`PolicySet::load`]; `secrets` learns which files hold some, whatever comes of it.
     pub(super) fn from_documents(
         documents: &Documents,
         context: LoadContext,
+        secrets: &SecretLog,
     ) -> Result<Self, PolicyErrors> {
         let mut errors = Vec::new();
         let mut loaded: Vec<(&Path, Arc<ServerPolicy>)> = Vec::new();
         for (file, format, bytes) in &documents.0 {
-            match server(file, *format, bytes, context) {
+            match server(file, *format, bytes, context, secrets) {
                 Ok(server) => {
                     errors.extend(clashes(file, &server, &loaded));
                     loaded.push((file, Arc::new(server)));
@@ -131,9 +137,15 @@ fn server(
     format: Format,
     bytes: &[u8],
     context: LoadContext,
+    log: &SecretLog,
 ) -> Result<ServerPolicy, Vec<PolicyError>> {
     let document: Document = read::parse(file, format, bytes).map_err(|error| vec![error])?;
-    build::server(document, context.loopback).map_err(|mistakes| {
+    let sources = SecretSources {
+        folder: file.parent().unwrap_or_else(|| Path::new("")),
+        variable: |name| std::env::var_os(name).map(std::ffi::OsString::into_encoded_bytes),
+        log,
+    };
+    build::server(document, context, &sources).map_err(|mistakes| {
         let error = |(field, problem)| PolicyError::Document {
             file: file.to_owned(),
             place: Place { position: None, field: Some(field) },

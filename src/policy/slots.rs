@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::auth::{ApiKey, Auth};
 use super::error::{PolicyError, PolicyErrors};
+use super::oauth::{OAuth, PrincipalClaims};
 use super::server::ServerPolicy;
 use super::set::PolicySet;
 use crate::claim::{Fingerprint, KeyFormat, Pointer};
@@ -23,6 +24,8 @@ pub(super) struct SlotMemory(HashMap<String, SlotRules>);
 struct SlotRules {
     auth_mode: &'static str,
     static_principal: Option<Principal>,
+    /// The issuer whose subjects are meant, and the claims that name them.
+    token_principal: Option<(String, PrincipalClaims)>,
     /// Whom each API key ever listed stood for, by digest.
     credentials: HashMap<[u8; 32], Principal>,
     session_header: String,
@@ -78,6 +81,8 @@ impl SlotRules {
         Self {
             auth_mode: server.auth.mode(),
             static_principal: static_principal(server).cloned(),
+            token_principal: oauth(server)
+                .map(|rules| (rules.issuer.clone(), rules.claims.clone())),
             credentials: api_keys(server)
                 .map(|key| (*key.sha256(), key.principal.clone()))
                 .collect(),
@@ -96,11 +101,16 @@ impl SlotRules {
         };
         // A key in the body that is no longer looked for would make its retry an unkeyed call.
         let unread = |pointer: &Pointer| !rules.key_pointers.contains(pointer);
+        let tokens = self.token_principal.as_ref().zip(oauth(server));
+        let other_issuer = tokens.is_some_and(|((issuer, _), rules)| *issuer != rules.issuer);
+        let other_claims = tokens.is_some_and(|((_, claims), rules)| *claims != rules.claims);
         let moves = [
             (self.fingerprint != rules.fingerprint, "`idempotency.fingerprint`"),
             (self.format != rules.format, "`idempotency.format`"),
             (self.auth_mode != server.auth.mode(), "`auth.mode`"),
             (self.static_principal.as_ref() != static_principal(server), "the static principal"),
+            (other_issuer, "`auth.issuer_url`"),
+            (other_claims, "`auth.claims`"),
             (api_keys(server).any(other_caller), "the principal of a listed API key"),
             (self.session_header != server.session.header_name.as_str(), "`session.header_name`"),
             (self.key_pointers.iter().any(unread), "`idempotency.key_pointers` that drops one"),
@@ -112,14 +122,21 @@ impl SlotRules {
 fn static_principal(server: &ServerPolicy) -> Option<&Principal> {
     match &server.auth {
         Auth::Static(principal) => Some(principal),
-        Auth::ApiKey(_) | Auth::Header | Auth::None => None,
+        Auth::ApiKey(_) | Auth::OAuth(_) | Auth::Mtls(_) | Auth::Header | Auth::None => None,
+    }
+}
+
+fn oauth(server: &ServerPolicy) -> Option<&OAuth> {
+    match &server.auth {
+        Auth::OAuth(rules) => Some(rules),
+        Auth::ApiKey(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
     }
 }
 
 fn api_keys(server: &ServerPolicy) -> impl Iterator<Item = &ApiKey> {
     match &server.auth {
         Auth::ApiKey(keys) => Some(keys.iter()),
-        Auth::Static(_) | Auth::Header | Auth::None => None,
+        Auth::OAuth(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
     }
     .into_iter()
     .flatten()

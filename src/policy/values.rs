@@ -1,6 +1,7 @@
 //! The values of a policy document that are more than text: digests and points in time.
 
 use std::fmt;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -49,6 +50,32 @@ impl<'de> Deserialize<'de> for HexDigest {
                 "must be the SHA-256 of the secret as 64 hex digits, never the secret itself",
             )
         })
+    }
+}
+
+/// A whole number and its unit, `ms`, `s`, `m` or `h`.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let milliseconds = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60 * 1000,
+        "h" => 60 * 60 * 1000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(milliseconds).map(Duration::from_millis)
+}
+
+/// For `#[serde(deserialize_with)]`: a duration, where null and the empty text are absent.
+pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Duration>, D::Error> {
+    match Option::<String>::deserialize(from)?.as_deref() {
+        None | Some("") => Ok(None),
+        Some(text) => duration(text)
+            .map(Some)
+            .ok_or_else(|| D::Error::custom("must be a duration such as `500ms`, `30s` or `2m`")),
     }
 }
 

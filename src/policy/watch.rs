@@ -4,7 +4,7 @@
 //! within its resolution, and says nothing of a symbolic link that was moved.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -12,14 +12,11 @@ use sha2::Digest as _;
 
 use super::error::PolicyErrors;
 use super::read;
-use super::reload::{Digest, Polled, Reloads, Tracker};
+use super::reload::{Digest, Polled, Reloads, SETTLE, Tracker, every_so_often, settled};
+use super::secret::SecretLog;
 use super::session::{MAX_SESSIONS_BYTES, SessionsFile};
 use super::set::{Documents, LoadContext, PolicySet};
 use super::slots::SlotMemory;
-
-/// How long a changed policy must stay as it is before it is taken over: far longer than an editor
-/// needs between truncating a file and writing it.
-const SETTLE: Duration = Duration::from_millis(20);
 
 /// The policy in use.
 #[derive(Debug)]
@@ -27,6 +24,8 @@ pub struct PolicyWatch {
     source: Option<(PathBuf, LoadContext)>,
     current: ArcSwapOption<PolicySet>,
     tracker: Tracker<SlotMemory>,
+    /// The secrets that the last content named, usable or not.
+    secrets: Mutex<SecretLog>,
 }
 
 impl PolicyWatch {
@@ -36,6 +35,7 @@ impl PolicyWatch {
             source: Some((path, context)),
             current: ArcSwapOption::empty(),
             tracker: Tracker::new(SlotMemory::default()),
+            secrets: Mutex::default(),
         }
     }
 
@@ -45,6 +45,7 @@ impl PolicyWatch {
             source: None,
             current: ArcSwapOption::from_pointee(set),
             tracker: Tracker::new(SlotMemory::default()),
+            secrets: Mutex::default(),
         }
     }
 
@@ -67,6 +68,9 @@ impl PolicyWatch {
     /// content that is still being written is left for the next look.
     pub fn poll(&self) -> Polled {
         let Some((path, context)) = &self.source else { return Polled::Unchanged };
+        if self.secrets().is_outdated() {
+            self.tracker.forget();
+        }
         let read = || {
             Documents::read(path)
                 .map(|documents| (documents.digest(), documents))
@@ -88,10 +92,17 @@ impl PolicyWatch {
         context: LoadContext,
         memory: &mut SlotMemory,
     ) -> Result<(), PolicyErrors> {
-        let set = PolicySet::from_documents(documents, context)?;
+        let secrets = SecretLog::default();
+        let set = PolicySet::from_documents(documents, context, &secrets);
+        *self.secrets() = secrets;
+        let set = set?;
         memory.admit(&set)?;
         self.current.store(Some(Arc::new(set)));
         Ok(())
+    }
+
+    fn secrets(&self) -> MutexGuard<'_, SecretLog> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn report(&self, polled: Polled) {
@@ -116,28 +127,6 @@ impl PolicyWatch {
             self.poll();
         })
         .await;
-    }
-}
-
-/// A content, or why there is none.
-type Found<C> = Result<(Digest, C), String>;
-
-/// Reads; a new content is read again after a pause, and is `None` if it is changing. A document
-/// that is written in place is valid YAML at many a line that is not its last, and the first half
-/// of a list of rules may allow what the second half denies.
-fn settled<C>(
-    mut read: impl FnMut() -> Found<C>,
-    known: impl FnOnce(&Digest) -> bool,
-    pause: Duration,
-) -> Option<Found<C>> {
-    let first = read();
-    match &first {
-        Ok((digest, _)) if !known(digest) => {
-            std::thread::sleep(pause);
-            let again = read();
-            matches!(&again, Ok((now, _)) if now == digest).then_some(again)
-        }
-        _ => Some(first),
     }
 }
 
@@ -208,39 +197,5 @@ impl SessionsWatch {
             self.poll();
         })
         .await;
-    }
-}
-
-async fn every_so_often(every: Duration, look: impl Fn() + Clone + Send + 'static) {
-    loop {
-        if let Err(error) = tokio::task::spawn_blocking(look.clone()).await {
-            tracing::error!(%error, "a look at a polled file did not end");
-        }
-        tokio::time::sleep(every).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What [`settled`] makes of these contents, one a read, after `known`.
-    fn seen(contents: &[Option<u8>], known: u8) -> Option<Result<u8, String>> {
-        let mut contents = contents.iter();
-        let read = || match contents.next().expect("no more reads") {
-            Some(content) => Ok(([*content; 32], *content)),
-            None => Err("gone".to_owned()),
-        };
-        settled(read, |digest| *digest == [known; 32], Duration::ZERO)
-            .map(|found| found.map(|(_, content)| content))
-    }
-
-    #[test]
-    fn only_a_content_that_stays_is_taken_over() {
-        assert_eq!(seen(&[Some(1)], 1), Some(Ok(1)), "known, read once");
-        assert_eq!(seen(&[Some(2), Some(2)], 1), Some(Ok(2)));
-        assert_eq!(seen(&[Some(2), Some(3)], 1), None, "still being written");
-        assert_eq!(seen(&[Some(2), None], 1), None);
-        assert_eq!(seen(&[None], 1), Some(Err("gone".to_owned())));
     }
 }

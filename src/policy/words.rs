@@ -101,6 +101,10 @@ pub enum SlotScope {
 pub enum AuthMode {
     /// By a bearer token.
     ApiKey,
+    /// By an access token of an OAuth issuer.
+    OAuth,
+    /// By a client certificate.
+    Mtls,
     /// One configured principal.
     Static,
     /// By unverified headers. The default, as on the platform.
@@ -162,13 +166,11 @@ impl Word for SlotScope {
 impl Word for AuthMode {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("api_key", Self::ApiKey),
+        ("oauth", Self::OAuth),
+        ("mtls", Self::Mtls),
         ("static", Self::Static),
         ("header", Self::Header),
         ("none", Self::None),
-    ];
-    const UNSUPPORTED: &'static [(&'static str, &'static str)] = &[
-        ("oauth", "use `api_key`, or keep the OAuth gateway in front of this server"),
-        ("mtls", "use `api_key`"),
     ];
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
-use tokio::time::timeout;
 
 use super::failure::{AmbiguousCause, Failure};
 use super::pool::Lease;
+use crate::patience::within;
 
 /// The body of an upstream's reply. Dropping it before its end closes the connection.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Body {
     /// `Content-Length`, or chunked without its last chunk, is never a clean end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            let frame = timeout(self.idle, self.incoming.frame())
+            let frame = within(self.idle, self.incoming.frame())
                 .await
                 .map_err(|_| Failure::Ambiguous(AmbiguousCause::Timeout))?;
             let Some(frame) = frame else {

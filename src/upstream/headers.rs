@@ -36,10 +36,24 @@ const REPLAYED: &str = "idempotency-replayed";
 /// What changes in a request's headers beside the connection's own (CONTRACT sections 4, 7, 9).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RequestEdit<'e> {
-    /// Left out, whatever the client sent.
+    /// Left out, whatever the client sent, with `_` for `-` too.
     pub drop: &'e [HeaderName],
     /// Set, instead of whatever the client sent under these names.
     pub set: &'e [(HeaderName, HeaderValue)],
+}
+
+impl RequestEdit<'_> {
+    fn takes(&self, sent: &str) -> bool {
+        let mut own = self.drop.iter().chain(self.set.iter().map(|(name, _)| name));
+        own.any(|own| reads_as(sent, own.as_str()))
+    }
+}
+
+/// Whether an upstream could take the one name for the other: behind CGI or WSGI, `_` and `-` are
+/// one character (RFC 3875, 4.1.18), so a client could say twice what the gateway says once.
+fn reads_as(sent: &str, own: &str) -> bool {
+    let same = |(sent, own)| sent == own || (sent == b'_' && own == b'-');
+    sent.len() == own.len() && sent.bytes().zip(own.bytes()).all(same)
 }
 
 /// The headers to forward to the upstream.
@@ -59,7 +73,7 @@ pub fn request_headers(src: &actix::HeaderMap, edit: &RequestEdit<'_>) -> Header
         else {
             continue;
         };
-        if !edit.drop.contains(&name) && !edit.set.iter().any(|(set, _)| *set == name) {
+        if !edit.takes(text) {
             out.append(name, value);
         }
     }
@@ -236,6 +250,25 @@ mod tests {
                 ("accept-encoding", b"identity"),
                 ("x-mcp-human-id", b"alice"),
             ],
+        );
+    }
+
+    #[test]
+    fn an_edit_means_names_that_an_upstream_may_take_for_its_own_too() {
+        let edit = RequestEdit {
+            drop: &[HeaderName::from_static("x-own")],
+            set: &[(HeaderName::from_static("x-mcp-human-id"), HeaderValue::from_static("alice"))],
+        };
+        forwards(
+            &[
+                ("X_MCP_Human_ID", b"mallory"),
+                ("X-MCP_Human-ID", b"eve"),
+                ("X_Own", b"1"),
+                ("X_Other", b"1"),
+                ("X_MCP_Human_IDs", b"1"),
+            ],
+            &edit,
+            &[("x-mcp-human-id", b"alice"), ("x_mcp_human_ids", b"1"), ("x_other", b"1")],
         );
     }
 

@@ -61,7 +61,8 @@ impl Trust {
         Ok(Self(Arc::new(config)))
     }
 
-    pub(super) fn config(&self) -> Arc<ClientConfig> {
+    /// The TLS settings, for every client of this process.
+    pub fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.0)
     }
 }

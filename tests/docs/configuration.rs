@@ -7,18 +7,20 @@ use std::path::Path;
 use onceward::claim::{Limits, SlotKey};
 use onceward::config::{Config, ConfigError};
 use onceward::observe::{
-    AttemptResult, AuditDecision, AuditEvent, IdempotencyOutcome, Metrics, Readings, Reloads,
-    StatusClass,
+    AttemptResult, AuditDecision, AuditEvent, HandshakeFailures, IdempotencyOutcome, Metrics,
+    Readings, Reloads, StatusClass,
 };
 use onceward::store::Occupancy;
 
 use crate::markdown::{code, fences, rows, section};
 
 const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 5] = [
     include_str!("../../src/config/mod.rs"),
     include_str!("../../src/config/limits.rs"),
+    include_str!("../../src/config/observe.rs"),
     include_str!("../../src/config/store.rs"),
+    include_str!("../../src/config/tls.rs"),
 ];
 const ADMIN: &str = include_str!("../../src/admin/mod.rs");
 
@@ -65,22 +67,33 @@ impl Setting {
     fn sample(&self) -> String {
         self.default().unwrap_or_else(|| match self.kind.as_str() {
             "path" => "\"other.yaml\"".to_owned(),
-            "URL" => "\"rediss://db.test:6380/1\"".to_owned(),
+            "Redis URL" => "\"rediss://db.test:6380/1\"".to_owned(),
             "digest" => format!("\"{}\"", "0f".repeat(32)),
+            "URL" => "\"http://127.0.0.1:4318/v1/traces\"".to_owned(),
+            "secret" => "\"env:TOKEN\"".to_owned(),
             kind => panic!("{}: a sample of {kind}", self.key),
         })
     }
 
     fn with(&self, value: &str) -> Result<Config, ConfigError> {
-        configured(&[(&self.key, value)], &[])
+        let own = (self.key.as_str(), value);
+        configured(&[self.needed(), &[own]].concat(), &[])
     }
-}
 
-/// What the keys of a Redis store need beside them.
-const REDIS: [(&str, &str); 2] = [("store.kind", "\"redis\""), ("store.url", "\"redis://h\"")];
-
-fn is_of_redis(key: &str) -> bool {
-    key.starts_with("store.") && !["store.kind", "store.shards"].contains(&key)
+    /// The settings without which this one is an error.
+    fn needed(&self) -> &'static [(&'static str, &'static str)] {
+        match self.key.as_str() {
+            "audit.token" => &[("audit.sink", "\"https://audit.test/\"")],
+            "traces.token" | "traces.sample_percent" => {
+                &[("traces.endpoint", "\"https://traces.test/\"")]
+            }
+            "store.kind" | "store.shards" => &[],
+            key if key.starts_with("store.") => {
+                &[("store.kind", "\"redis\""), ("store.url", "\"redis://h\"")]
+            }
+            _ => &[],
+        }
+    }
 }
 
 /// Parses what is required, with these settings in the file and these variables.
@@ -91,18 +104,13 @@ fn configured(
     let mut all = BTreeMap::from([
         ("policy.path", "\"policy.yaml\""),
         ("sessions.path", "\"sessions.json\""),
+        ("listen.tls.cert", "\"cert.pem\""),
+        ("listen.tls.key", "\"key.pem\""),
     ]);
-    let named = settings.iter().map(|(key, _)| (*key).to_owned());
-    let named = named.chain(variables.iter().map(|(name, _)| {
-        name.to_ascii_lowercase().replace("onceward_", "").replacen("__", ".", 1)
-    }));
-    if named.into_iter().any(|key| is_of_redis(&key)) {
-        all.extend(REDIS);
-    }
     all.extend(settings.iter().copied());
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in all {
-        let (table, key) = name.split_once('.').expect("table.key");
+        let (table, key) = name.rsplit_once('.').expect("table.key");
         *tables.entry(table).or_default() += &format!("{key} = {value}\n");
     }
     let text: String = tables.iter().map(|(name, body)| format!("[{name}]\n{body}")).collect();
@@ -114,17 +122,17 @@ fn configured(
 fn every_key_is_accepted_from_file_and_variable_and_no_other() {
     for setting in settings() {
         let value = setting.sample();
-        let (table, key) = setting.key.split_once('.').expect("table.key");
-        let variable = format!("ONCEWARD_{}__{}", table.to_uppercase(), key.to_uppercase());
+        let (table, _) = setting.key.split_once('.').expect("table.key");
+        let variable = format!("ONCEWARD_{}", setting.key.to_uppercase().replace('.', "__"));
         assert_eq!(setting.variable, variable);
         let from_file = setting.with(&value).unwrap_or_else(|error| panic!("{error}"));
         let bare = value.trim_matches(['"', '[', ']']);
-        let from_variable = configured(&[], &[(&variable, bare)]);
+        let from_variable = configured(setting.needed(), &[(&variable, bare)]);
         assert_eq!(from_variable, Ok(from_file), "{variable}");
         let local = Config::local("http://127.0.0.1:1".into(), [(variable, bare.into())]);
-        // `sessions.sync` has no effect without its path, nor a key of Redis without the kind.
-        let alone =
-            table != "policy" && setting.key != "sessions.sync" && !is_of_redis(&setting.key);
+        // `sessions.sync` has no effect without its path, nor has a part of TLS alone.
+        let part = setting.key == "sessions.sync" || setting.key.starts_with("listen.tls.");
+        let alone = table != "policy" && !part && setting.needed().is_empty();
         assert_eq!(local.is_ok(), alone, "{} with --upstream", setting.key);
     }
     let unknown = configured(&[("listen.port", "8080")], &[]);
@@ -133,17 +141,15 @@ fn every_key_is_accepted_from_file_and_variable_and_no_other() {
 
 #[test]
 fn every_default_is_the_real_one() {
-    let in_memory = configured(&[], &[]).expect("the required keys");
-    let in_redis = configured(&REDIS, &[]).expect("the required keys");
     for setting in settings() {
-        let untouched = if is_of_redis(&setting.key) { &in_redis } else { &in_memory };
+        let untouched = configured(setting.needed(), &[]).expect("the required keys");
         match setting.default() {
             Some(value) => {
-                assert_eq!(setting.with(&value).as_ref(), Ok(untouched), "{}", setting.key);
+                assert_eq!(setting.with(&value).as_ref(), Ok(&untouched), "{}", setting.key);
             }
             None => {
-                let without = ["path", "digest", "URL"];
-                assert!(without.contains(&setting.kind.as_str()), "{}", setting.key);
+                let kinds = ["path", "digest", "URL", "Redis URL", "secret"];
+                assert!(kinds.contains(&setting.kind.as_str()), "{}", setting.key);
             }
         }
     }
@@ -177,9 +183,7 @@ fn every_bound_is_the_real_one() {
             ("whole number", Ok(least), Ok(most)) => {
                 inside(&least.to_string());
                 inside(&most.to_string());
-                if let Some(below) = least.checked_sub(1) {
-                    outside(&below.to_string());
-                }
+                outside(&least.checked_sub(1).map_or("-1".to_owned(), |below| below.to_string()));
                 outside(&(most + 1).to_string());
             }
             ("duration", ..) => {
@@ -191,10 +195,14 @@ fn every_bound_is_the_real_one() {
                 outside("\"2592000001ms\"");
             }
             ("list of texts", ..) => {
-                let origins = |count| format!("[{}]", "\"http://a\",".repeat(count));
-                assert_eq!((least, most), ("0", "256 origins"));
-                inside(&origins(256));
-                outside(&origins(257));
+                let (one, bound) = match setting.key.as_str() {
+                    "listen.allowed_origins" => ("http://a", "256 origins"),
+                    _ => ("a.example", "256 hosts"),
+                };
+                let list = |count| format!("[{}]", format!("\"{one}\",").repeat(count));
+                assert_eq!((least, most), ("0", bound));
+                inside(&list(256));
+                outside(&list(257));
             }
             (kind, ..) => panic!("{}: bounds of {kind}", setting.key),
         }
@@ -217,14 +225,15 @@ fn no_key_of_the_code_is_left_out() {
     for source in SOURCES {
         let source = source.split("#[cfg(test)]").next().unwrap_or(source);
         for literal in source.split('"') {
-            let is_key = literal.split_once('.').is_some_and(|(table, key)| {
+            let is_key = literal.rsplit_once('.').is_some_and(|(table, key)| {
                 PAGE.contains(&format!("`{table}."))
                     && !key.is_empty()
                     && key.bytes().all(|byte| byte.is_ascii_lowercase() || b"_256".contains(&byte))
             });
             if is_key {
                 found += 1;
-                let named = listed.contains(literal) || code(refused).contains(&literal);
+                let table = PAGE.contains(&format!("\n## {literal}\n"));
+                let named = table || listed.contains(literal) || code(refused).contains(&literal);
                 assert!(named, "{literal} is not in the page");
             }
         }
@@ -246,7 +255,10 @@ fn exposition() -> String {
         limits: &Limits::default(),
         policy_reloads: Reloads::default(),
         sessions_reloads: Reloads::default(),
+        certificate_reloads: Reloads::default(),
+        handshake_failures: HandshakeFailures::default(),
         audit_dropped: 0,
+        traces_dropped: 0,
     };
     metrics.render(&readings).expect("the text")
 }

@@ -8,9 +8,18 @@ use onceward::gateway::error::Refusal;
 use crate::markdown::fences;
 
 const PAGE: &str = include_str!("../../docs/ERRORS.md");
-const REFUSALS: &str = include_str!("../../src/gateway/error.rs");
+const REFUSALS: &str = concat!(
+    include_str!("../../src/gateway/error/request.rs"),
+    include_str!("../../src/gateway/error/outcome.rs"),
+    include_str!("../../src/gateway/error.rs"),
+);
 const AUTHORIZATION: &str = include_str!("../../src/policy/authorize.rs");
-const AUTHENTICATION: &str = include_str!("../../src/identity/mod.rs");
+const OAUTH_REFUSALS: &str = include_str!("../../src/gateway/error/oauth.rs");
+const AUTHENTICATION: [&str; 3] = [
+    include_str!("../../src/identity/mod.rs"),
+    include_str!("../../src/identity/mtls.rs"),
+    include_str!("../../src/identity/oauth/fault.rs"),
+];
 
 /// What a reason stands for.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +56,8 @@ fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
 fn refusals() -> BTreeMap<String, Facts> {
     let source = without_tests(REFUSALS);
     let mut found = BTreeMap::new();
-    for after in source.split("Self::new(").skip(1) {
+    let constructors = [source, without_tests(OAUTH_REFUSALS)].concat();
+    for after in constructors.split("Self::new(").skip(1) {
         let after = after.split("pub fn ").next().unwrap_or(after);
         let Some((status, rest)) = after.split_once(',') else { continue };
         let (Ok(status), Some(rest)) =
@@ -102,8 +112,8 @@ fn policy_reasons() -> BTreeMap<String, Facts> {
 
 /// The reasons of authentication.
 fn authentication_reasons() -> BTreeMap<String, Facts> {
-    let arms = between(AUTHENTICATION, "fn reason(self)", "\n    }\n");
-    let names = arms.split('"').skip(1).step_by(2);
+    let arms = AUTHENTICATION.map(|source| between(source, "fn reason(self)", "\n    }\n"));
+    let names = arms.into_iter().flat_map(|arms| arms.split('"').skip(1).step_by(2));
     names.map(|name| (name.to_owned(), Facts::by_policy(401))).collect()
 }
 

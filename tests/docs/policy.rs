@@ -12,8 +12,11 @@ use serde_json::{Value, json};
 use crate::markdown::{code, fences, rows, section};
 
 const PAGE: &str = include_str!("../../docs/POLICY.md");
-const DOCUMENT: &str = include_str!("../../src/policy/document.rs");
-const CONTEXT: LoadContext = LoadContext { loopback: true };
+const DOCUMENT: &str = concat!(
+    include_str!("../../src/policy/document.rs"),
+    include_str!("../../src/policy/oauth/fields.rs"),
+);
+const CONTEXT: LoadContext = LoadContext { loopback: true, client_ca: true };
 
 /// What the shorter examples leave out.
 const LEFT_OUT: &str =
@@ -29,6 +32,10 @@ fn every_yaml_example_loads_or_is_refused_as_it_says() {
             true => example.to_owned(),
             false => format!("{LEFT_OUT}{example}"),
         };
+        // Any variable that is set where tests run.
+        let text = text
+            .replace("env:INTROSPECTION_SECRET", "env:CARGO_PKG_NAME")
+            .replace("env:UPSTREAM_KEY", "env:CARGO_PKG_NAME");
         let loaded = PolicySet::from_text("example.yaml", &text, CONTEXT);
         match example.strip_prefix("# refused: ").and_then(|rest| rest.lines().next()) {
             None => {
@@ -118,6 +125,78 @@ fn every_field_is_accepted_and_every_default_is_the_real_one() {
     let mut document = base();
     document["server"]["nickname"] = "l".into();
     load(&document).expect_err("an unknown field");
+}
+
+/// The fields of a table of the section on mode `oauth`, each with its default.
+fn oauth_fields(first: &str) -> Vec<(String, String)> {
+    let section = section(PAGE, "OAuth");
+    let (_, table) = section.split_once(&format!("\n| `{first}`")).expect("the table");
+    let table = format!("| field |\n| `{first}`{}", table.split("\n\n").next().expect("its rows"));
+    let rows = rows(&table, "field").into_iter();
+    rows.flat_map(|row| {
+        let fields: Vec<_> = code(&row[0]).into_iter().map(str::to_owned).collect();
+        fields.into_iter().map(move |field| (field, row[1].clone()))
+    })
+    .collect()
+}
+
+/// A server of mode `oauth` with a change of its `auth`.
+fn oauth(change: impl FnOnce(&mut Value)) -> Result<ServerPolicy, String> {
+    let mut document = base();
+    document["auth"] = json!({
+        "mode": "oauth", "issuer_url": "https://as.example", "audience": "a",
+        "introspection": {"client_id": "c", "client_secret": "env:CARGO_PKG_NAME"},
+    });
+    change(&mut document["auth"]);
+    load(&document)
+}
+
+#[test]
+fn every_field_of_mode_oauth_is_accepted_and_every_default_is_the_real_one() {
+    let plain = oauth(|_| {}).expect("the base");
+    let mut seen = 0;
+    let fields =
+        oauth_fields("issuer_url").into_iter().map(|(field, default)| (field, default, ""));
+    let asked = oauth_fields("client_id").into_iter();
+    let asked = asked.map(|(field, default)| (field, default, "introspection"));
+    for (field, default, table) in fields.chain(asked) {
+        let (parent, name) = field.split_once('.').unwrap_or((table, &field));
+        let set = |value: Value| {
+            oauth(|auth| match parent {
+                "" => auth[name] = value,
+                parent => auth[parent][name] = value,
+            })
+        };
+        let listed: Vec<_> = code(&default).into_iter().map(str::to_owned).collect();
+        match (default.as_str(), name) {
+            ("required", "client_secret") => assert!(set(Value::Null).is_err(), "{field}"),
+            ("required", _) => assert!(set("".into()).is_err(), "{field}"),
+            ("none", "audience") => assert!(set(Value::Null).is_err(), "or a resource"),
+            ("none", "introspection") => assert!(set(Value::Null).is_ok()),
+            ("none", _) => assert_eq!(set(Value::Null).as_ref(), Ok(&plain), "{field}"),
+            (_, "leeway" | "cache") => {
+                assert_eq!(set(listed[0].clone().into()).as_ref(), Ok(&plain), "{field}");
+                assert!(set("5m".into()).is_ok());
+                assert!(set("301s".into()).is_err(), "{field}");
+            }
+            _ => assert_eq!(set(listed.into()).as_ref(), Ok(&plain), "{field}"),
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 14, "the tables were read");
+}
+
+#[test]
+fn the_bounds_of_mode_oauth_are_the_real_ones() {
+    let page = PAGE.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (text, bound) in [
+        ("at most {} KiB, and nowhere else", onceward::identity::MAX_TOKEN_BYTES / 1024),
+        ("A list has at most {} entries", onceward::policy::MAX_LISTED),
+        ("It is one line of 1 to {} printable ASCII bytes", onceward::secret::MAX_SECRET_BYTES),
+    ] {
+        let text = text.replace("{}", &bound.to_string());
+        assert!(page.contains(&text), "the page should say: {text}");
+    }
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub struct Setting {
     pub deaths: u8,
     /// Whether the coordinator may die.
     pub orphans: bool,
+    /// Whether it is told of the death of a living shard in a life that is not its own.
+    pub rumour: bool,
     /// Whether a ticket may be used again after its settle.
     pub twice: bool,
     /// Whether clients may look into the read index first.

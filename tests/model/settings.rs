@@ -30,6 +30,7 @@ fn by_message(name: &'static str) -> Setting {
         ticks: 0,
         deaths: 0,
         orphans: false,
+        rumour: false,
         twice: false,
         hits: false,
     }
@@ -173,6 +174,16 @@ fn three_shards() {
     let clients = &[(P0, 0), (P1, 0), (P2, 0)];
     let setting = Setting { shards: 3, clients, ..by_access("three shards, by access") };
     explore(setting, &[RemoteEviction, NotTheOldest]);
+}
+
+/// A shard that is told to be dead in a life that is not its own goes on as if nothing were said.
+#[test]
+fn a_rumour_of_a_death() {
+    let clients = &[(P0, 0), (P1, 0), (P2, 0)];
+    let limits = store_caps(1, 1);
+    let setting =
+        Setting { clients, limits, rumour: true, deaths: 1, ..by_message("a rumour of a death") };
+    explore(setting, &[Death, RemoteEviction, OwnEviction]);
 }
 
 #[test]

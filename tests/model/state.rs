@@ -105,13 +105,18 @@ impl State {
     pub fn new(setting: &Setting) -> Self {
         assert_eq!(setting.limits.validate(), Ok(()));
         let client = Client { progress: Progress::Idle, claim: Claim::None, asked_at: 0 };
+        let mut coordinator = Seat::new(Coordinator::new(setting.shards));
+        if setting.rumour {
+            let (shard, incarnation) = (ShardId(0), Incarnation(1));
+            coordinator.mailbox.push_back(ToCoordinator::Down { shard, incarnation });
+        }
         Self {
             now: 0,
             ticks: setting.ticks,
             deaths: setting.deaths,
             orphans: setting.orphans,
             shards: (0..setting.shards).map(|_| Seat::new(Shard::new(setting.limits))).collect(),
-            coordinator: Seat::new(Coordinator::new(setting.shards)),
+            coordinator,
             dying: None,
             memory: Memory::new(&setting.limits, setting.shards),
             model: Vec::new(),
@@ -372,7 +377,13 @@ impl State {
         self.coordinator.machine = Some(part.machine.seal());
         for decision in decisions {
             match decision {
-                CoordinatorDecision::Again => self.tell_coordinator(ToCoordinator::Again),
+                CoordinatorDecision::Again => {
+                    // A cycle of states, which the search would not call a failure.
+                    if store.setting.grain == Grain::Message {
+                        self.note("steady", "it looks again though nobody is in a step".into());
+                    }
+                    self.tell_coordinator(ToCoordinator::Again);
+                }
                 CoordinatorDecision::Send { shard, message } => {
                     if self.is_alive(shard.0) {
                         self.shards[shard.0].mailbox.push_back(message);

@@ -5,6 +5,7 @@ use super::message::{Request, Response};
 use super::metrics::Metrics;
 use super::policy::Policy;
 use super::redis::RedisServer;
+use super::tls::{Authority, Issued};
 use super::upstream::Upstream;
 use super::within;
 use serde_json::Value;
@@ -109,6 +110,23 @@ impl Setup {
         let path = self.folder.path().join("sessions.json");
         self.sessions = Some(bindings);
         self.set("sessions", "path", &format!("{path:?}")).set("sessions", "sync", "\"50ms\"")
+    }
+
+    /// Speaks TLS on the MCP listener with this certificate, its files read often, and asks for
+    /// client certificates of `authority` where there is one.
+    pub fn tls(self, certificate: &Issued, authority: Option<&Authority>) -> Self {
+        let path = |name: &str| format!("{:?}", self.folder.path().join(name));
+        let (cert, key, client_ca) = (path("cert.pem"), path("key.pem"), path("client_ca.pem"));
+        replace(&self.folder, "cert.pem", &certificate.pem());
+        replace(&self.folder, "key.pem", &certificate.key_pem());
+        let setup = self.set("listen.tls", "cert", &cert).set("listen.tls", "key", &key).set(
+            "listen.tls",
+            "reload",
+            "\"50ms\"",
+        );
+        let Some(authority) = authority else { return setup };
+        replace(&setup.folder, "client_ca.pem", &authority.pem());
+        setup.set("listen.tls", "client_ca", &client_ca)
     }
 
     /// Sets a variable of the program's environment.
@@ -264,7 +282,7 @@ impl Gateway {
     /// The same of a gateway that may have ended.
     pub async fn try_admin(&self, path: &str) -> Option<Response> {
         let mut connection = Conn::try_open(self.admin).await.ok()?;
-        let head = format!("GET {path} HTTP/1.1\r\nHost: admin.test\r\n\r\n");
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         connection.send(head).await;
         connection.response().await.ok()
     }
@@ -303,8 +321,19 @@ impl Gateway {
 
     /// Replaces the sessions file.
     pub fn rewrite_sessions(&self, text: &str) {
+        self.rewrite("sessions.json", text);
+    }
+
+    /// Replaces a file of the configuration folder in one step.
+    pub fn rewrite(&self, name: &str, text: &str) {
         let folder = self.folder.as_ref().expect("a configuration folder");
-        replace(folder, "sessions.json", text);
+        replace(folder, name, text);
+    }
+
+    /// Writes into a file of the configuration folder as it stands there.
+    pub fn rewrite_in_place(&self, name: &str, text: &str) {
+        let folder = self.folder.as_ref().expect("a configuration folder");
+        std::fs::write(folder.path().join(name), text).expect("write");
     }
 
     /// Asks the process to end.
@@ -312,11 +341,21 @@ impl Gateway {
         self.signal("TERM");
     }
 
+    /// Tells the process that its log files were rotated.
+    pub fn sighup(&self) {
+        self.signal("HUP");
+    }
+
     /// Sends a signal by its name.
     pub fn signal(&self, name: &str) {
         let id = self.child.id().expect("a running process").to_string();
         let sent = std::process::Command::new("kill").args([&format!("-{name}"), &id]).status();
         assert!(sent.expect("kill").success(), "the process is gone");
+    }
+
+    /// The folder of the configuration.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.as_ref().expect("a configuration folder").path()
     }
 
     /// Waits for the end of the process and of all that it wrote.

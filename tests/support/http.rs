@@ -3,7 +3,7 @@
 use super::message::Response;
 use super::within;
 use std::net::SocketAddr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// The connection ended before the message did.
@@ -32,8 +32,8 @@ enum Framing {
 }
 
 /// A connection to the gateway.
-pub struct Conn {
-    stream: TcpStream,
+pub struct Conn<S = TcpStream> {
+    stream: S,
     buffer: Vec<u8>,
     framing: Framing,
 }
@@ -48,7 +48,19 @@ impl Conn {
     pub async fn try_open(address: SocketAddr) -> std::io::Result<Self> {
         let stream = within("a connection", TcpStream::connect(address)).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: Vec::new(), framing: Framing::Length(0) })
+        Ok(Self::over(stream))
+    }
+
+    /// Ends the connection with a reset.
+    pub fn reset(self) {
+        self.stream.set_zero_linger().expect("linger");
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Conn<S> {
+    /// A connection that stands already.
+    pub fn over(stream: S) -> Self {
+        Self { stream, buffer: Vec::new(), framing: Framing::Length(0) }
     }
 
     /// Writes bytes. A peer that has already closed is no failure: tests look at what it answered.
@@ -59,11 +71,6 @@ impl Conn {
     /// Says that no more bytes follow, and goes on reading.
     pub async fn finish_writing(&mut self) {
         let _ = self.stream.shutdown().await;
-    }
-
-    /// Ends the connection with a reset.
-    pub fn reset(self) {
-        self.stream.set_zero_linger().expect("linger");
     }
 
     /// Reads one whole response, interim ones before it included.

@@ -86,7 +86,7 @@ impl Request {
             body: Vec::new(),
             sized: false,
         }
-        .header("Host", "gateway.test")
+        .header("Host", "localhost")
         .bearer(TOKEN_A)
     }
 

@@ -3,22 +3,26 @@
 
 mod gateway;
 mod http;
+mod issuer;
 mod message;
 mod metrics;
 mod policy;
 #[allow(dead_code, reason = "each test target uses its part")]
 mod redis;
 mod reply;
+mod tls;
 mod upstream;
 
 pub use gateway::{Finished, Gateway, Setup, run, store_of_the_run};
 pub use http::{Conn, Piece};
+pub use issuer::{Issuer, RESOURCE, Signer, now_s, unsigned};
 pub use message::{
     KEY, Request, Response, TOKEN_B, call, call_with_id, continuation, key_hash, pay, sha256_hex,
 };
 pub use policy::{Policy, grant, session};
 pub use redis::RedisServer;
 pub use reply::{Gate, Live, Reply, http, json_reply, result_for};
+pub use tls::{Authority, Issued, TlsClient};
 pub use upstream::Upstream;
 
 use std::future::Future;

@@ -7,7 +7,7 @@ const REQUEST_BYTES: usize = 1024 * 1024;
 /// A keyed call's head without its length, to be completed by the test.
 fn head(key: &str, framing: &str) -> Vec<u8> {
     format!(
-        "POST /mcp HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer token-of-A\r\n\
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer token-of-A\r\n\
          Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
          {KEY}: {key}\r\n{framing}\r\n"
     )

@@ -190,13 +190,15 @@ async fn the_gateways_own_credential_stays_with_it() {
         .header("X-MCP-Human-ID", "mallory")
         .header("X-MCP-Agent-ID", "forged")
         .header("X-MCP-Team-ID", "forged")
-        .header("x-mcp-human-id", "mallory-again");
+        .header("x-mcp-human-id", "mallory-again")
+        .header("X_MCP_Human_ID", "mallory");
     gateway.send(&request).await.assert_first();
     let received = upstream.last();
     assert_eq!(received.lines("Authorization"), Vec::<&str>::new());
     assert_eq!(received.lines("X-MCP-Human-ID"), ["alice"]);
     assert_eq!(received.lines("X-MCP-Agent-ID"), ["agent-a"]);
     assert_eq!(received.lines("X-MCP-Team-ID"), ["team-a"]);
+    assert_eq!(received.lines("X_MCP_Human_ID"), Vec::<&str>::new());
 }
 
 #[tokio::test]

@@ -5,8 +5,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod audit_sinks;
 mod authorization;
 mod capacity;
+mod certificates;
 mod circuit;
 mod cors;
 mod cut;
@@ -16,11 +18,14 @@ mod errors;
 mod fingerprint_call;
 mod framing;
 mod headers;
+mod hosts;
 mod ids;
 mod isolation;
 mod json;
 mod keys;
 mod media;
+mod mtls;
+mod oauth;
 mod observability;
 mod outcomes;
 mod overlaps;
@@ -31,3 +36,5 @@ mod replies;
 mod shutdown;
 mod streams;
 mod tls;
+mod tls_listener;
+mod traces;

@@ -57,6 +57,37 @@ async fn every_outcome_is_counted_under_its_name_and_no_other() {
 }
 
 #[tokio::test]
+async fn no_name_of_a_request_becomes_a_label() {
+    let upstream = Upstream::start().await;
+    let gateway = Gateway::start(&upstream).await;
+    let series = |text: String| -> Vec<String> {
+        let named = text.lines().filter(|line| !line.starts_with('#'));
+        named.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
+    };
+    gateway.send(&Request::post(pay())).await;
+    let before = series(gateway.metrics().await.text);
+    let hostile = "x7f3a\"} 1\nforged 1";
+    for number in 0..20 {
+        let name = format!("{hostile}{number}");
+        gateway.send(&Request::post(call(&name, json!({})))).await;
+        gateway.call(&format!("x7f3a-{number}"), pay()).await;
+        let method = json!({"jsonrpc": "2.0", "id": 1, "method": name}).to_string();
+        gateway.send(&Request::post(method)).await;
+        let session = format!("x7f3a-{number}");
+        gateway.send(&Request::post(pay()).header("X-MCP-Agent-Session", &session)).await;
+        gateway.send(&Request::post(pay()).bearer(&session)).await;
+        gateway.send(&Request::post(pay()).to(&format!("/x7f3a-{number}"))).await;
+        gateway.send(&Request::new(&format!("X7F3A{number}"), "/mcp")).await;
+        upstream.script(Reply::raw(http(599, &[("x7f3a", "x7f3a")], "x7f3a")));
+        gateway.send(&Request::post(pay())).await;
+    }
+    let after = gateway.metrics().await;
+    assert!(after.sum("onceward_requests_total", &[]) > 100, "the requests were counted");
+    assert!(!after.text.to_lowercase().contains("x7f3a"), "{}", after.text);
+    assert_eq!(series(after.text), before);
+}
+
+#[tokio::test]
 async fn the_store_shows_what_it_holds_against_its_caps() {
     let upstream = Upstream::start().await;
     let setup = Setup::new(&upstream).default_limits().set("limits", "scope_entries", "3");
@@ -219,7 +250,7 @@ async fn no_secret_no_raw_key_and_no_payload_is_ever_written_down() {
         let mut connection = Conn::open(gateway.admin).await;
         connection
             .send(format!(
-                "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {admin_token}\r\n\r\n"
+                "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {admin_token}\r\n\r\n"
             ))
             .await;
         let answer = connection.response().await.expect("an answer");
@@ -283,8 +314,9 @@ async fn an_admin_token_is_asked_for_where_one_is_set() {
         assert_eq!(gateway.admin(path).await.status, 401, "{path}");
         for (token, status) in [("wrong", 401), ("let-me-in", 200)] {
             let mut connection = Conn::open(gateway.admin).await;
-            let head =
-                format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+            let head = format!(
+                "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+            );
             connection.send(head).await;
             assert_eq!(connection.response().await.expect("an answer").status, status);
         }

@@ -1,7 +1,8 @@
 //! The program and its files (CONTRACT sections 9 and 10).
 
 use crate::support::{
-    Finished, Gateway, KEY, Policy, Request, Setup, Upstream, key_hash, pay, run, sha256_hex,
+    Finished, Gateway, KEY, Policy, Request, Setup, Upstream, eventually, key_hash, pay, run,
+    sha256_hex,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -35,10 +36,10 @@ fn default_policy() -> Policy {
 async fn help_says_what_there_is() {
     let help = run(&["--help"]).await;
     assert!(help.status.success());
-    for word in ["serve", "check", "demo"] {
+    for word in ["serve", "check", "health", "demo"] {
         assert!(help.stdout.contains(word), "{word} in {}", help.stdout);
     }
-    for command in ["serve", "check", "demo"] {
+    for command in ["serve", "check", "health", "demo"] {
         let help = run(&[command, "--help"]).await;
         assert!(help.status.success() && help.stdout.contains("Usage"), "{}", help.stdout);
     }
@@ -138,9 +139,8 @@ async fn values_that_cannot_be_are_refused() {
 
 #[tokio::test]
 async fn what_this_build_does_not_do_is_refused_and_named() {
-    let cases: [(&str, Change); 8] = [
+    let cases: [(&str, Change); 7] = [
         ("oauth", |d| d["auth"] = json!({"mode": "oauth", "issuer_url": "https://i.example"})),
-        ("mtls", |d| d["auth"] = json!({"mode": "mtls"})),
         ("approval", |d| d["tools"][0]["approval"] = json!("required")),
         ("effect", |d| d["tools"][0]["effect"] = json!({"on_unknown": "redispatch"})),
         ("scope", |d| d["idempotency"]["scope"] = json!("workspace")),
@@ -275,6 +275,41 @@ async fn audit_lines_can_go_to_a_file() {
     .await;
     assert_eq!(line["idempotency"], json!("first"));
     assert_eq!(gateway.stdout(), "");
+}
+
+#[tokio::test]
+async fn health_is_the_admin_listeners_word() {
+    let upstream = Upstream::start().await;
+    let broken = |policy: Policy| policy.with(|document| document["schema_version"] = json!("v0"));
+    let mut gateway = Setup::new(&upstream).policy(broken).start().await;
+    let admin = gateway.admin.to_string();
+    let alive = run(&["health", "--admin", &admin]).await;
+    assert_eq!(alive.status.code(), Some(0), "{}", alive.stderr);
+    let ready = run(&["health", "--ready", "--admin", &admin]).await;
+    assert!(complaint(&ready).contains("policy_unavailable"), "{}", ready.stderr);
+    gateway.rewrite_policy(0, &Policy::new(&upstream.url()).0.to_string());
+    eventually("readiness", || async {
+        run(&["health", "--ready", "--admin", &admin]).await.status.success().then_some(())
+    })
+    .await;
+    // As a container asks: by the configuration.
+    let asked = Setup::new(&upstream).set("listen", "admin", &format!("{admin:?}"));
+    let config = asked.write();
+    let by_config = run(&["health".as_ref(), "--config".as_ref(), config.as_os_str()]).await;
+    assert_eq!(by_config.status.code(), Some(0), "{}", by_config.stderr);
+    gateway.sigterm();
+    gateway.wait().await;
+    let gone = run(&["health", "--admin", &admin]).await;
+    assert!(complaint(&gone).contains("does not answer"), "{}", gone.stderr);
+}
+
+#[tokio::test]
+async fn local_use_ends_with_its_terminal() {
+    let upstream = Upstream::start().await;
+    let mut gateway =
+        Gateway::start_with(&["serve", "--upstream", &upstream.url()], &FREE_PORTS).await;
+    gateway.sighup();
+    assert_eq!(gateway.wait().await.code(), Some(0), "{}", gateway.stderr());
 }
 
 #[tokio::test]

@@ -147,3 +147,100 @@ async fn a_call_settles_the_slot_it_claimed_whatever_is_reloaded_meanwhile() {
     let first = waiting.response().await.expect("a reply");
     gateway.send(&request).await.assert_replays(&first);
 }
+
+/// What the sessions file is said to be.
+async fn sessions(gateway: &Gateway) -> serde_json::Value {
+    gateway.status().await["sessions"].clone()
+}
+
+fn bound(upstream: &Upstream) -> Policy {
+    Policy::new(&upstream.url()).with(|document| document["session"]["required"] = json!(true))
+}
+
+#[tokio::test]
+async fn a_sessions_file_is_written_in_place_or_by_rename() {
+    let upstream = Upstream::start().await;
+    let both = [session("s1", "alice"), session("s2", "bob")];
+    let setup = Setup::policies([bound(&upstream)]).sessions_file(json!([]));
+    let gateway = setup.start().await;
+    let alices = Request::keyed("K1", pay()).header(SESSION, "s1");
+    meets(&gateway, &alices, "session_not_found").await;
+    gateway.rewrite_in_place("sessions.json", &json!(both).to_string());
+    meets(&gateway, &alices, "").await.assert_first();
+    gateway.rewrite("sessions.json", &json!({"sessions": &both[1..]}).to_string());
+    meets(&gateway, &alices, "session_not_found").await;
+    let bobs = Request::keyed("K1", pay()).bearer(TOKEN_B).header(SESSION, "s2");
+    gateway.send(&bobs).await.assert_first();
+}
+
+#[tokio::test]
+async fn a_bad_sessions_file_keeps_the_last_good_one_and_is_reported() {
+    let upstream = Upstream::start().await;
+    let live = json!({"sessions": [session("s1", "alice"), session("s2", "bob")]}).to_string();
+    let setup = Setup::policies([bound(&upstream)])
+        .sessions_file(json!({"sessions": [session("s1", "alice")]}));
+    let gateway = setup.start().await;
+    let request = Request::keyed("K1", pay()).header(SESSION, "s1");
+    let first = meets(&gateway, &request, "").await;
+    let broken = [
+        live[..live.len() / 2].to_owned(),
+        String::new(),
+        live.replace("s2", "s1"),
+        live.replace("\"alice\"", "\"alice\", \"surprise\": 1"),
+        live.replace("\"alice\"", "\"alice\", \"revoked\": \"yes\""),
+        live.replace("\"alice\"", "\"alice\", \"expires_at\": \"soon\""),
+    ];
+    for text in &broken {
+        gateway.rewrite_in_place("sessions.json", text);
+        eventually("the failed reload to be reported", || async {
+            sessions(&gateway).await["last_error"].is_string().then_some(())
+        })
+        .await;
+        gateway.send(&request).await.assert_replays(&first);
+        gateway.rewrite_in_place("sessions.json", &live);
+        eventually("the good file to be taken", || async {
+            sessions(&gateway).await["last_error"].is_null().then_some(())
+        })
+        .await;
+    }
+    let failures = [("result", "failure")];
+    let counted = gateway.metrics().await.sum("onceward_sessions_reloads_total", &failures);
+    assert!(counted >= broken.len() as u64, "{counted}");
+    assert!(gateway.stderr().contains("sessions file not loaded"), "{}", gateway.stderr());
+    assert_eq!(upstream.hits(), 1);
+}
+
+/// No reader may take a half-written file for one in which nobody has a session.
+#[tokio::test]
+async fn a_sessions_file_that_is_being_written_ends_no_session() {
+    let upstream = Upstream::start().await;
+    let mut file = json!({"sessions": [session("s1", "alice")]});
+    let text = file.to_string();
+    let setup = Setup::policies([bound(&upstream)]).sessions_file(file.clone());
+    let gateway = setup.set("sessions", "sync", "\"1ms\"").start().await;
+    let request = Request::keyed("K1", pay()).header(SESSION, "s1");
+    let first = meets(&gateway, &request, "").await;
+    for written in 0..text.len() {
+        gateway.rewrite_in_place("sessions.json", &text[..written]);
+        gateway.send(&request).await.assert_replays(&first);
+    }
+    file["sessions"][0]["revoked"] = json!(true);
+    gateway.rewrite_in_place("sessions.json", &file.to_string());
+    assert_eq!(meets(&gateway, &request, "session_revoked").await.status, 401);
+    assert_eq!(upstream.hits(), 1);
+}
+
+/// A session ends at its moment, not at the next change of the file.
+#[tokio::test]
+async fn a_session_expires_by_itself() {
+    let upstream = Upstream::start().await;
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
+    let mut ending = session("s1", "alice");
+    ending["expires_at"] = json!(soon.to_string());
+    let gateway = Setup::policies([bound(&upstream)]).sessions_file(json!([ending])).start().await;
+    let request = Request::keyed("K1", pay()).header(SESSION, "s1");
+    let loads = sessions(&gateway).await["reloads"].clone();
+    assert_eq!(meets(&gateway, &request, "session_expired").await.status, 401);
+    assert!(jiff::Timestamp::now() >= soon, "not before its end");
+    assert_eq!(sessions(&gateway).await["reloads"], loads, "the file was read once");
+}

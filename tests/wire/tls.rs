@@ -1,6 +1,6 @@
 //! Upstreams over HTTPS.
 
-use crate::support::{Gateway, Request, Setup, Upstream, pay};
+use crate::support::{Gateway, Issuer, Request, Setup, Upstream, pay};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -55,11 +55,19 @@ impl Secured {
         self.folder.path().join("root.pem").to_string_lossy().into_owned()
     }
 
+    fn url(&self) -> String {
+        format!("https://{}", self.authority())
+    }
+
     /// A gateway in front of it that trusts the root, or only those of the system.
     async fn gateway(&self, upstream: &Upstream, trusted: bool) -> Gateway {
-        let url = format!("https://{}/mcp", self.authority());
+        let url = format!("{}/mcp", self.url());
         let setup = Setup::new(upstream)
             .policy(|policy| policy.with(|document| document["server"]["upstream"] = json!(url)));
+        self.start(setup, trusted).await
+    }
+
+    async fn start(&self, setup: Setup, trusted: bool) -> Gateway {
         match trusted {
             true => setup.env("SSL_CERT_FILE", &self.root()).start().await,
             false => setup.start().await,
@@ -99,4 +107,43 @@ async fn an_upstream_that_nobody_vouches_for_is_sent_nothing() {
         gateway.call("K1", pay()).await.assert_refused(502, "upstream_unreachable");
     }
     assert_eq!(upstream.hits(), 0);
+}
+
+#[tokio::test]
+async fn an_audit_sink_over_https_must_be_vouched_for_too() {
+    let upstream = Upstream::start().await;
+    let collector = Upstream::start().await;
+    let secured = Secured::in_front_of(collector.address()).await;
+    let setup = || {
+        let sink = format!("\"https://localhost:{}/audit\"", secured.address.port());
+        Setup::new(&upstream).set("audit", "sink", &sink)
+    };
+    let mut unknown = secured.start(setup(), false).await;
+    unknown.send(&Request::post(pay())).await;
+    unknown.sigterm();
+    unknown.wait().await;
+    assert_eq!(collector.hits(), 0);
+    let mut trusting = secured.start(setup(), true).await;
+    trusting.send(&Request::post(pay())).await;
+    trusting.sigterm();
+    trusting.wait().await;
+    assert_eq!(collector.hit(1).await.line, "POST /audit HTTP/1.1");
+}
+
+#[tokio::test]
+async fn an_issuers_keys_come_from_whom_somebody_vouches_for() {
+    let (upstream, issuer) = (Upstream::start().await, Issuer::start().await);
+    let secured = Secured::in_front_of(issuer.address()).await;
+    issuer.is_called(&secured.url());
+    let request = Request::post(pay()).bearer(&issuer.token(|_| {}));
+    for trusted in [true, false] {
+        let setup = Setup::new(&upstream)
+            .policy(|policy| policy.with(|document| document["auth"] = issuer.auth()));
+        let answer = secured.start(setup, trusted).await.send(&request).await;
+        match trusted {
+            true => answer.assert_first(),
+            false => answer.assert_refused(503, "issuer_unavailable"),
+        }
+    }
+    assert_eq!(upstream.hits(), 1);
 }

@@ -195,3 +195,49 @@ impl Groups {
 fn hash_of(digest: &[u8; 32]) -> u64 {
     DigestHash::default().hash_one(digest)
 }
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+    use crate::claim::{RequestHash, SlotKey};
+
+    fn begin(principal: u32, scope: u32) -> Begin {
+        let digest = |number: u32| Sha256::digest(number.to_be_bytes()).into();
+        Begin {
+            slot: SlotKey::from_bytes([0; 32]),
+            scope: ScopeId::from_bytes(digest(scope)),
+            principal: PrincipalId::from_bytes(digest(principal)),
+            hash: RequestHash::from_bytes([0; 32]),
+        }
+    }
+
+    #[test]
+    fn a_digest_is_found_by_its_own_first_bytes() {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(hash_of(&digest), 0x0807_0605_0403_0201);
+    }
+
+    /// So many that parts of their hashes are the same; the same scopes under two principals, and
+    /// one of them named like a principal.
+    #[test]
+    fn every_scope_is_found_among_many() {
+        let begins: Vec<_> = (0..600).map(|n| begin(n % 2, n / 2)).collect();
+        let mut groups = Groups::new();
+        for (number, begin) in (1..).zip(&begins) {
+            let id = groups.join(begin);
+            assert_eq!(groups.owner(id), (begin.principal, begin.scope));
+            let tally = &mut groups.get_mut(id).tally;
+            assert_eq!(tally.records, 0, "it was not there");
+            tally.records = number;
+        }
+        for (number, begin) in (1..).zip(&begins) {
+            assert_eq!(
+                groups.find(Level::Scope, begin).map(|group| group.tally.records),
+                Some(number)
+            );
+        }
+    }
+}

@@ -51,6 +51,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_bits_that_place_and_the_bits_that_check_are_the_slots_own() {
+        for first in [[0xff, 0, 0, 0], [0, 0, 0, 0xff], [1, 2, 3, 4]] {
+            let mut slot = [0; 32];
+            slot[..4].copy_from_slice(&first);
+            let hash = Tag::of(&SlotKey::from_bytes(slot)).hash();
+            let first = u64::from(u32::from_le_bytes(first));
+            assert_eq!((hash & u64::from(u32::MAX), hash >> 57), (first, first >> 25));
+        }
+    }
+
+    #[test]
     fn slots_of_one_tag_are_told_apart_and_grow_together() {
         let mut slots = Slots::default();
         let tag = Tag::of(&SlotKey::from_bytes([7; 32]));

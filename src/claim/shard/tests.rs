@@ -265,6 +265,22 @@ fn room_that_others_take_is_looked_for_again_while_something_is_due() {
     assert_eq!((counts.in_flight, counts.completed), (SWEEP_PER_BEGIN + 1, SWEEP_PER_BEGIN));
 }
 
+/// With tombstones alone there is nothing to evict: the count of completed records that it read
+/// before its own sweep must not refuse it.
+#[test]
+fn nor_is_it_refused_for_what_it_swept_itself() {
+    let due = SWEEP_PER_BEGIN * 3;
+    let mut bench = Bench::new(limits(due));
+    for slot in 0..u64::from(due) {
+        bench.tombstone(begin(1, slot));
+    }
+    bench.now = 10;
+    bench.thieves = SWEEP_PER_BEGIN;
+    bench.first(begin(2, 0));
+    let counts = bench.ledger.counts();
+    assert_eq!((counts.records, counts.in_flight), (SWEEP_PER_BEGIN * 2 + 1, SWEEP_PER_BEGIN + 1));
+}
+
 #[test]
 fn a_victim_stays_replayable_when_the_last_place_in_flight_is_taken_first() {
     let mut bench =
@@ -276,6 +292,16 @@ fn a_victim_stays_replayable_when_the_last_place_in_flight_is_taken_first() {
     assert_eq!(bench.begin(begin(1, 1)), refused);
     assert!(bench.ledger.indexed(begin(1, 0).slot).is_some());
     assert_eq!(bench.begin(begin(1, 0)), Outcome::Replay(reply()));
+}
+
+#[test]
+fn who_holds_the_oldest_of_a_full_store_evicts_it_without_a_message() {
+    let mut bench = Bench::new(limits(2));
+    bench.complete(begin(1, 0));
+    bench.complete_elsewhere();
+    // Its own is number 0, and nothing is due anywhere.
+    bench.first(begin(2, 0));
+    assert_eq!(bench.ledger.counts(), Counts { records: 2, in_flight: 1, completed: 1 });
 }
 
 #[test]
@@ -376,12 +402,26 @@ fn without_a_coordinator_waiters_are_answered_and_nobody_waits_any_more() {
 }
 
 #[test]
+fn slots_that_begin_alike_are_two() {
+    let mut bench = Bench::new(limits(4));
+    let mut other = *begin(1, 0).slot.as_bytes();
+    other[31] ^= 1;
+    let other = Begin { slot: SlotKey::from_bytes(other), ..begin(1, 0) };
+    bench.complete(begin(1, 0));
+    let fence = bench.first(other);
+    assert_eq!(bench.begin(begin(1, 0)), Outcome::Replay(reply()));
+    bench.settle(other, fence, Settlement::Release);
+    assert_eq!(bench.begin(begin(1, 0)), Outcome::Replay(reply()));
+}
+
+#[test]
 fn the_clock_of_a_shard_never_runs_backwards() {
     let mut bench = Bench::new(limits(4));
     bench.now = 50;
     bench.complete(begin(1, 0));
     bench.now = 40;
     bench.complete(begin(1, 1));
+    assert_eq!(bench.shard.now(), Millis(50));
     bench.now = 59;
     assert_eq!(bench.begin(begin(1, 1)), Outcome::Replay(reply()));
     bench.now = 60;
@@ -407,6 +447,7 @@ fn machines_are_equal_by_what_they_hold_and_not_by_how_it_is_arranged() {
         one.settle(begin(1, slot as u64), fences[slot], Settlement::Release);
     }
     assert_ne!(one.shard, other.shard);
+    assert_ne!(hash(&one.shard), hash(&other.shard), "a model would take them for one state");
     for slot in [1, 0] {
         other.settle(begin(1, slot as u64), fences[slot], Settlement::Release);
     }

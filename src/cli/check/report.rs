@@ -3,16 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use hyper::Uri;
+use jiff::Timestamp;
 
 use super::warnings::{of_store, warnings};
 use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
 use crate::config::{AuditTarget, Config, PolicySource, StoreConfig, UpstreamConfig};
+use crate::gateway::tls::Material;
+use crate::observe::Endpoint;
 use crate::policy::{
-    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, PolicySet, ServerPolicy, SessionsFile,
-    Streams,
+    Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, OAuth, PolicySet,
+    PrincipalClaims, ServerPolicy, SessionsFile, Streams,
 };
 use crate::store::redis::Examination;
+use crate::urls::shown;
 
 /// What would run.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +24,8 @@ pub struct Report {
     policy: PolicySet,
     sessions: Option<SessionsFile>,
     store: Option<Examination>,
+    /// The fingerprint of the certificate that clients are shown, and its end.
+    certificate: Option<(String, Timestamp)>,
     /// What works, but hardly as it is meant.
     pub(super) warnings: Vec<String>,
 }
@@ -30,17 +35,21 @@ impl Report {
         config: Config,
         policy: PolicySet,
         sessions: Option<SessionsFile>,
+        tls: Option<Material>,
         store: Option<Examination>,
     ) -> Self {
-        let mut warnings = warnings(&config, &policy, sessions.as_ref());
+        let certificate = tls.map(|material| (material.fingerprint, material.not_after));
+        let end = certificate.as_ref().map(|(_, end)| *end);
+        let mut warnings = warnings(&config, &policy, sessions.as_ref(), end);
         warnings.extend(store.iter().flat_map(|store| of_store(&config, store)));
-        Self { config, policy, sessions, store, warnings }
+        Self { config, policy, sessions, store, certificate, warnings }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         listeners(f, &self.config)?;
+        tls(f, self)?;
         store(f, &self.config.store, self.store.as_ref())?;
         limits(f, &self.config)?;
         upstream(f, &self.config.upstream)?;
@@ -63,7 +72,23 @@ fn listeners(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
     writeln!(f, "  mcp         {} (workers: {}, drain: {drain})", listen.mcp, listen.workers)?;
     writeln!(f, "  admin       {}, {token}", listen.admin)?;
     let origins = listen.allowed_origins.join(", ");
-    writeln!(f, "  origins     {}", or_none(&origins))
+    writeln!(f, "  origins     {}", or_none(&origins))?;
+    writeln!(f, "  hosts       {}", or_none(&listen.allowed_hosts.join(", ")))
+}
+
+fn tls(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    let Some(tls) = &report.config.listen.tls else { return writeln!(f, "  tls         none") };
+    let (cert, key) = (tls.cert.display(), tls.key.display());
+    writeln!(f, "  tls         {cert} with {key}, read every {}", length(tls.reload))?;
+    if let Some((fingerprint, end)) = &report.certificate {
+        writeln!(f, "  certificate {fingerprint}, until {end}")?;
+    }
+    let limit = length(tls.handshake_timeout);
+    writeln!(f, "  handshakes  {} at a time, {limit} each", tls.max_handshakes)?;
+    match &tls.client_ca {
+        None => writeln!(f, "  clients     without certificates"),
+        Some(file) => writeln!(f, "  clients     certificates of {}", file.display()),
+    }
 }
 
 fn store(
@@ -163,6 +188,22 @@ fn sources(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     match &report.config.audit {
         AuditTarget::Stdout => writeln!(f, "  audit       standard output"),
         AuditTarget::File(path) => writeln!(f, "  audit       {}", path.display()),
+        AuditTarget::Post(endpoint) => posted(f, "audit", endpoint),
+    }?;
+    match &report.config.traces {
+        None => writeln!(f, "  traces      off"),
+        Some(traces) => {
+            posted(f, "traces", &traces.endpoint)?;
+            writeln!(f, "              sampled: {} %", traces.sample_percent)
+        }
+    }
+}
+
+/// An endpoint and the reference of its token, neither of which is a secret.
+fn posted(f: &mut fmt::Formatter<'_>, name: &str, endpoint: &Endpoint) -> fmt::Result {
+    match endpoint.token() {
+        None => writeln!(f, "  {name:<12}posted to {endpoint}, without a token"),
+        Some(token) => writeln!(f, "  {name:<12}posted to {endpoint}, with the token of {token}"),
     }
 }
 
@@ -170,15 +211,20 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     writeln!(f, "\nserver {}", server.name)?;
     writeln!(f, "  namespace   {}", or_none(&server.namespace))?;
     writeln!(f, "  uid         {}", or_none(server.uid.as_deref().unwrap_or_default()))?;
-    writeln!(f, "  route       {} to {}", server.path, address(&server.upstream))?;
+    writeln!(f, "  route       {} to {}", server.path, shown(&server.upstream))?;
     match &server.auth {
         Auth::ApiKey(keys) => writeln!(f, "  auth        api_key (keys: {})", keys.len())?,
+        Auth::OAuth(rules) => oauth(f, rules)?,
+        Auth::Mtls(rules) => mtls(f, rules)?,
         other => writeln!(f, "  auth        {}", other.mode())?,
     }
     let (mode, default) = (mode(server.mode), default_decision(server.default_decision));
     writeln!(f, "  policy      {mode}, default {default}")?;
     let required = if server.session.required { "required" } else { "optional" };
     writeln!(f, "  session     {required}, in {}", server.session.header_name)?;
+    if let Some(token) = &server.session.upstream_token {
+        writeln!(f, "  credential  {}, from {}", token.header, token.secret.source())?;
+    }
     let (grants, disabled) = (server.grants.len(), server.grants.disabled());
     writeln!(
         f,
@@ -187,6 +233,40 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
         server.session_count()
     )?;
     idempotency(f, &server.idempotency)
+}
+
+fn oauth(f: &mut fmt::Formatter<'_>, rules: &OAuth) -> fmt::Result {
+    writeln!(f, "  auth        oauth, tokens of {}", rules.issuer)?;
+    writeln!(f, "  audience    {}", rules.audiences.join(" or "))?;
+    let metadata = rules.resource.as_ref().map_or("", |one| one.metadata_url.as_str());
+    writeln!(f, "  metadata    {}", or_none(metadata))?;
+    writeln!(f, "  scopes      {}", or_none(&rules.scopes.join(" ")))?;
+    let algorithms: Vec<_> = rules.algorithms.iter().map(|one| one.name()).collect();
+    writeln!(f, "  signed by   {}, leeway {}", algorithms.join(", "), length(rules.leeway))?;
+    let PrincipalClaims { human, agent, team } = &rules.claims;
+    let [human, agent, team] = [human, agent, team].map(|names| names.join(" or "));
+    let (human, agent, team) = (or_none(&human), or_none(&agent), or_none(&team));
+    writeln!(f, "  principal   human {human}, agent {agent}, team {team}")?;
+    match &rules.introspection {
+        None => writeln!(f, "  opaque      refused"),
+        Some(asked) => {
+            let endpoint = asked.endpoint.as_ref().map_or("the issuer".to_owned(), shown);
+            let (id, source) = (&asked.client_id, asked.client_secret.source());
+            let cache = length(asked.cache);
+            writeln!(
+                f,
+                "  opaque      asked at {endpoint} as {id} (secret: {source}), kept {cache}"
+            )
+        }
+    }
+}
+
+fn mtls(f: &mut fmt::Formatter<'_>, rules: &MtlsRules) -> fmt::Result {
+    writeln!(f, "  auth        mtls (trust domain: {})", rules.trust_domain)?;
+    match &rules.ingress {
+        None => writeln!(f, "  ingress     none"),
+        Some(id) => writeln!(f, "  ingress     {id}, in {}", rules.header),
+    }
 }
 
 fn idempotency(f: &mut fmt::Formatter<'_>, rules: &IdempotencyRules) -> fmt::Result {
@@ -230,14 +310,6 @@ const fn default_decision(decision: DefaultDecision) -> &'static str {
 
 fn or_none(text: &str) -> &str {
     if text.is_empty() { "none" } else { text }
-}
-
-/// Without the query, which may hold a credential.
-fn address(uri: &Uri) -> String {
-    let scheme = uri.scheme_str().unwrap_or_default();
-    let authority = uri.authority().map_or("", |authority| authority.as_str());
-    let query = if uri.query().is_some() { "?…" } else { "" };
-    format!("{scheme}://{authority}{}{query}", uri.path())
 }
 
 fn millis(length_of: Millis) -> String {

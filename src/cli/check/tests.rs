@@ -79,6 +79,91 @@ fn a_good_configuration_is_shown_whole_and_without_secrets() {
 }
 
 #[test]
+fn mode_oauth_is_shown_with_its_secrets_left_where_they_are() {
+    let policy = "schema_version: v1
+server: { name: pay, uid: u-1, upstream: 'http://up:9/mcp' }
+auth:
+  mode: oauth
+  issuer_url: https://as.example
+  resource: https://gw.example/mcp
+  scopes: [mcp:call]
+  introspection: { client_id: gateway, client_secret: file:secret }
+session: { upstream_token_header: X-Api-Key, upstream_token: file:secret }
+grants: [{ name: g, human_id: ann, allowed_side_effects: [write] }]
+";
+    let files = Files::new(CONFIG, policy);
+    assert!(files.check().expect_err("no secret").contains("client_secret: file:"));
+    files.write("secret", "s3cr3t\n");
+    let report = files.check().expect("good");
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let text = report.to_string();
+    for part in [
+        "oauth, tokens of https://as.example",
+        "audience    https://gw.example/mcp",
+        "https://gw.example/.well-known/oauth-protected-resource/mcp",
+        "scopes      mcp:call",
+        "RS256, PS256, ES256, EdDSA, leeway 30s",
+        "human sub, agent client_id or azp, team team_id",
+        "asked at the issuer as gateway (secret: file",
+        "kept 30s",
+        "x-api-key, from file",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing:\n{text}");
+    }
+    assert!(!text.contains("s3cr3t") && !format!("{report:?}").contains("s3cr3t"));
+}
+
+#[test]
+fn tls_and_certificates_are_shown_without_the_key() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
+    let pem = |label: &str, der: &[u8]| {
+        let body = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, der);
+        format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+    };
+    let tls = "[listen]\nallowed_hosts = [\"mcp.example.com\"]\n[listen.tls]\ncert = \"c.pem\"\n\
+               key = \"k.pem\"\nclient_ca = \"c.pem\"\nmax_handshakes = 9\n";
+    let auth = "auth: { mode: mtls, trust_domain: example.org, \
+                ingress_spiffe_id: 'spiffe://example.org/edge' }\n";
+    let policy = POLICY.lines().map(|line| match line.starts_with("auth:") {
+        true => auth.to_owned(),
+        false => format!("{line}\n"),
+    });
+    let files = Files::new(&format!("{CONFIG}{tls}"), &policy.collect::<String>());
+    assert!(files.check().expect_err("no files").contains("c.pem: cannot be read"));
+    files.write("c.pem", &pem("CERTIFICATE", made.cert.der()));
+    let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
+    files.write("k.pem", &key);
+    let report = files.check().expect("good");
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let text = report.to_string();
+    for part in [
+        "hosts       mcp.example.com",
+        "c.pem with ",
+        "k.pem, read every 5s",
+        "until 4096-01-01T00:00:00Z",
+        "handshakes  9 at a time, 5s each",
+        "clients     certificates of ",
+        "auth        mtls (trust domain: example.org)",
+        "ingress     spiffe://example.org/edge, in x-mcp-verified-spiffe-id",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing:\n{text}");
+    }
+    let secret = key.lines().nth(1).expect("a line");
+    assert!(!text.contains(secret) && !format!("{report:?}").contains(secret));
+
+    let own = rcgen::KeyPair::generate().expect("a key");
+    let mut past = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    past.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    files.write("c.pem", &pem("CERTIFICATE", past.self_signed(&own).expect("made").der()));
+    files.write("k.pem", &pem("PRIVATE KEY", &own.serialize_der()));
+    let warnings = files.check().expect("good").warnings.join("\n");
+    assert!(warnings.contains("has ended"), "{warnings}");
+
+    files.write("k.pem", &key[..key.len() / 2]);
+    assert!(files.check().expect_err("torn").contains("k.pem: holds no private key"));
+}
+
+#[test]
 fn every_mistake_is_named_with_its_file() {
     let config = format!("{CONFIG}[sessions]\npath = \"sessions.json\"\n");
     let files = Files::new(&config, &format!("{POLICY}colour: red\n"));
@@ -122,6 +207,12 @@ fn what_is_hardly_meant_is_a_warning() {
         ("grants: [{ name: g }]\n", "names nobody"),
         ("session: { required: true }\n", "a session is required"),
         ("tools: [{ name: b }, { name: a }]\n", "cannot be granted: a, b"),
+        ("auth: { mode: oauth, issuer_url: 'https://i', audience: a }\n", "no `auth.resource`"),
+        (
+            "auth: { mode: oauth, issuer_url: 'https://i', audience: a, \
+             claims: { human: [], agent: [] } }\n",
+            "shares its keys",
+        ),
     ] {
         let text = warned(CONFIG, &server(more));
         assert!(text.contains(expected), "{more}: {text}");
@@ -145,4 +236,24 @@ fn the_examples_can_be_served() {
     for part in ["/files to", "/payments to", "sessions.json, read every 500ms (bindings: 2)"] {
         assert!(text.contains(part), "{text}");
     }
+}
+
+#[test]
+fn sinks_and_collectors_are_shown_by_reference_and_warned_about() {
+    let tables = "[audit]\nsink = \"http://logs.example/in?key=s3cr3t\"\n\
+                  token = \"file:no-such-token\"\n\
+                  [traces]\nendpoint = \"https://traces.example\"\nsample_percent = 5\n";
+    let report = Files::new(&format!("{CONFIG}{tables}"), POLICY).check().expect("good");
+    let text = report.to_string();
+    for part in [
+        "posted to http://logs.example/in?…, with the token of file:",
+        "posted to https://traces.example/v1/traces, without a token",
+        "sampled: 5 %",
+        "warning: `audit.sink` speaks plain HTTP to another machine",
+        "warning: `audit.sink` has a token that cannot be read here: file:",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(report.warnings.len(), 2, "{:?}", report.warnings);
+    assert!(!text.contains("s3cr3t"), "{text}");
 }

@@ -1,7 +1,10 @@
 //! What can be served, but hardly as it is meant.
 
-use crate::config::{Config, StoreConfig};
+use jiff::Timestamp;
+
+use crate::config::{AuditTarget, Config, StoreConfig};
 use crate::policy::{Auth, DefaultDecision, Keys, Mode, PolicySet, ServerPolicy, SessionsFile};
+use crate::secret::SecretRef;
 use crate::store::redis::Examination;
 
 /// The most tools that one warning names.
@@ -12,8 +15,12 @@ pub(super) fn warnings(
     config: &Config,
     policy: &PolicySet,
     sessions: Option<&SessionsFile>,
+    certificate_end: Option<Timestamp>,
 ) -> Vec<String> {
     let mut warnings = of_process(config, sessions);
+    if certificate_end.is_some_and(|end| end < Timestamp::now()) {
+        warnings.push("the certificate of `[listen.tls]` has ended: clients refuse it".to_owned());
+    }
     for server in policy.servers() {
         let found = of_server(server, config.sessions.is_some());
         warnings.extend(found.into_iter().map(|text| format!("server {}: {text}", server.name)));
@@ -64,14 +71,18 @@ pub(super) fn of_store(config: &Config, found: &Examination) -> Vec<String> {
 
 fn of_process(config: &Config, sessions: Option<&SessionsFile>) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (name, address) in [("mcp", config.listen.mcp), ("admin", config.listen.admin)] {
-        if !address.ip().is_loopback() {
+    let secured = config.listen.tls.is_some();
+    for (name, address, tls) in
+        [("mcp", config.listen.mcp, secured), ("admin", config.listen.admin, false)]
+    {
+        if !address.ip().is_loopback() && !tls {
             warnings.push(format!(
                 "`[listen] {name}` is not loopback and speaks plain HTTP: end TLS in front of it, \
                  or credentials can be read on the way"
             ));
         }
     }
+    warnings.extend(of_endpoints(config));
     if let (Some(source), None) = (&config.sessions, sessions) {
         warnings.push(format!(
             "{} does not exist yet: until it does, only the policy's own sessions count",
@@ -81,11 +92,33 @@ fn of_process(config: &Config, sessions: Option<&SessionsFile>) -> Vec<String> {
     warnings
 }
 
+fn of_endpoints(config: &Config) -> Vec<String> {
+    let audit = match &config.audit {
+        AuditTarget::Post(endpoint) => Some(("audit.sink", endpoint)),
+        AuditTarget::Stdout | AuditTarget::File(_) => None,
+    };
+    let traces = config.traces.as_ref().map(|traces| ("traces.endpoint", &traces.endpoint));
+    let mut warnings = Vec::new();
+    for (key, endpoint) in audit.into_iter().chain(traces) {
+        if endpoint.is_exposed() {
+            warnings.push(format!(
+                "`{key}` speaks plain HTTP to another machine: use https, or what is sent can be \
+                 read on the way"
+            ));
+        }
+        if let Some(Err(error)) = endpoint.token().map(SecretRef::read) {
+            warnings.push(format!("`{key}` has a token that cannot be read here: {error}"));
+        }
+    }
+    warnings
+}
+
 fn of_server(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if server.idempotency.keys == Keys::Optional {
         warnings.extend(of_keys(server).map(str::to_owned));
     }
+    warnings.extend(of_tokens(server).map(str::to_owned));
     match server.mode {
         Mode::Observe => warnings.push("mode `observe` allows every call".to_owned()),
         Mode::AllowList => warnings.extend(of_grants(server, sessions_file)),
@@ -100,9 +133,24 @@ fn of_keys(server: &ServerPolicy) -> impl Iterator<Item = &'static str> {
     );
     let unverified = (!server.auth.verifies()).then_some(
         "its auth mode verifies nobody, so every call with a key gets 400 \
-         `idempotency_requires_verified_identity`: use `api_key`, or `keys: off`",
+         `idempotency_requires_verified_identity`: use `api_key`, `oauth` or `mtls`, or `keys: off`",
     );
     no_uid.into_iter().chain(unverified)
+}
+
+/// What mode `oauth` lacks.
+fn of_tokens(server: &ServerPolicy) -> impl Iterator<Item = &'static str> {
+    let undiscovered = matches!(&server.auth, Auth::OAuth(rules) if rules.resource.is_none());
+    let undiscovered = undiscovered.then_some(
+        "has no `auth.resource`, so clients cannot find out whose tokens it takes (RFC 9728): name \
+         the URL that they call",
+    );
+    let shared = matches!(&server.auth, Auth::OAuth(rules) if rules.claims.human.is_empty()
+        && rules.claims.agent.is_empty());
+    let shared = shared.then_some(
+        "takes no human and no agent from tokens, so everybody of a team shares its keys",
+    );
+    undiscovered.into_iter().chain(shared)
 }
 
 fn of_grants(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
@@ -119,7 +167,9 @@ fn of_grants(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
     if server.grants.nobodys() > 0 {
         warn("a grant without `human_id`, `agent_id` and `team_id` names nobody");
     }
-    if server.session.required && server.session_count() == 0 && !sessions_file {
+    if matches!(server.auth, Auth::Mtls(_)) && server.session_count() == 0 && !sessions_file {
+        warn("mode `mtls` knows its callers by their sessions, but there is none: all are refused");
+    } else if server.session.required && server.session_count() == 0 && !sessions_file {
         warn("a session is required, but there is none, so every tools/call is refused");
     }
     let mut unknown: Vec<&str> = server

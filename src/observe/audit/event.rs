@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::line::Line;
+use super::line::{Line, name};
 use crate::claim::SlotKey;
 use crate::observe::IdempotencyOutcome;
 
@@ -16,7 +16,8 @@ pub enum AuditDecision {
 }
 
 impl AuditDecision {
-    const fn as_str(self) -> &'static str {
+    /// The word of a line.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
             Self::Deny => "deny",
@@ -69,25 +70,25 @@ impl AuditEvent<'_> {
     /// The line that a sink gets, its line feed included.
     pub fn to_line(&self) -> Vec<u8> {
         let time = self.time;
-        let latency_us = self.latency.as_micros();
+        let latency_us = u64::try_from(self.latency.as_micros()).unwrap_or(u64::MAX);
         let mut line = Line::begin();
-        line.plain("time", format_args!("{time:.3}"));
-        line.optional("server", self.server);
-        line.optional("namespace", self.namespace);
-        line.optional("human", self.human);
-        line.optional("agent", self.agent);
-        line.optional("team", self.team);
-        line.optional("session", self.session);
-        line.optional("rpc_method", self.rpc_method);
-        line.optional("tool", self.tool);
-        line.string("decision", self.decision.as_str());
-        line.optional("reason", self.reason);
-        line.optional("matched_grant", self.matched_grant);
-        line.number("status", format_args!("{}", self.status));
-        line.number("latency_ms", format_args!("{}.{:03}", latency_us / 1000, latency_us % 1000));
-        line.optional("idempotency", self.idempotency.map(IdempotencyOutcome::as_str));
+        line.plain(name!("time"), format_args!("{time:.3}"));
+        line.optional(name!("server"), self.server);
+        line.optional(name!("namespace"), self.namespace);
+        line.optional(name!("human"), self.human);
+        line.optional(name!("agent"), self.agent);
+        line.optional(name!("team"), self.team);
+        line.optional(name!("session"), self.session);
+        line.optional(name!("rpc_method"), self.rpc_method);
+        line.optional(name!("tool"), self.tool);
+        line.string(name!("decision"), self.decision.as_str());
+        line.optional(name!("reason"), self.reason);
+        line.optional(name!("matched_grant"), self.matched_grant);
+        line.number(name!("status"), u64::from(self.status));
+        line.thousandths(name!("latency_ms"), latency_us);
+        line.optional(name!("idempotency"), self.idempotency.map(IdempotencyOutcome::as_str));
         if let Some(slot) = self.idempotency_key_hash {
-            line.plain("idempotency_key_hash", format_args!("{slot:.16}"));
+            line.plain(name!("idempotency_key_hash"), format_args!("{slot:.16}"));
         }
         line.end()
     }

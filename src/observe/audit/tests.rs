@@ -91,7 +91,7 @@ impl Write for Gate {
 fn a_full_queue_drops_and_counts_and_the_rest_is_written_in_order() {
     let memory = Memory::default();
     let (gate, at_gate, open) = Gate::new(memory.clone());
-    let audit = Audit::start(Box::new(gate), 4).expect("a thread");
+    let audit = Audit::start(Stream::new(Box::new(gate)), of_stream(4)).expect("a thread");
 
     audit.record(&event("held"));
     at_gate.recv().expect("the writer holds the first line");
@@ -141,7 +141,7 @@ fn a_file_is_made_private_and_appended_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("audit.jsonl");
     for tool in ["first run", "second run"] {
-        let audit = Audit::open(Some(&path)).expect("opened");
+        let audit = Audit::open(AuditSink::File(path.clone())).expect("opened");
         audit.record(&event(tool));
         audit.close().expect("written");
         assert_eq!(audit.dropped(), 0);
@@ -158,9 +158,45 @@ fn a_file_is_made_private_and_appended_to() {
 #[test]
 fn a_path_that_cannot_be_opened_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    let error = Audit::open(Some(folder.path())).expect_err("a folder is no file").to_string();
+    let error = Audit::open(AuditSink::File(folder.path().to_owned()))
+        .expect_err("a folder is no file")
+        .to_string();
     assert!(error.contains(&folder.path().display().to_string()), "{error}");
     assert!(error.contains("`[audit] sink`"), "{error}");
+}
+
+#[test]
+fn a_file_that_was_renamed_away_is_opened_anew_and_no_line_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, rotated) = (folder.path().join("audit.jsonl"), folder.path().join("audit.jsonl.1"));
+    let audit = Audit::open(AuditSink::File(path.clone())).expect("opened");
+    audit.record(&event("before"));
+    std::fs::rename(&path, &rotated).expect("renamed");
+    audit.reopen();
+    // The new file is made without another line.
+    while !path.exists() {
+        std::thread::yield_now();
+    }
+    audit.record(&event("after"));
+    audit.close().expect("written");
+    let held = |path| tools(&std::fs::read(path).expect("a file"));
+    // A line that waits at the signal may go either way, and none is lost.
+    assert_eq!([held(&rotated), held(&path)].concat(), ["before", "after"]);
+    assert_eq!(held(&path).last().expect("a line"), "after");
+    assert_eq!(audit.dropped(), 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_anew_goes_on_under_its_old_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, moved) = (folder.path().join("audit.jsonl"), folder.path().join("moved.jsonl"));
+    let audit = Audit::open(AuditSink::File(path.clone())).expect("opened");
+    std::fs::rename(&path, &moved).expect("renamed");
+    std::fs::create_dir(&path).expect("in its place");
+    audit.reopen();
+    audit.record(&event("kept"));
+    audit.close().expect("written");
+    assert_eq!(tools(&std::fs::read(&moved).expect("a file")), ["kept"]);
 }
 
 #[test]

@@ -61,8 +61,14 @@ pub struct Readings<'a> {
     pub policy_reloads: Reloads,
     /// Loads of the sessions file, the first one included; zero where none is configured.
     pub sessions_reloads: Reloads,
+    /// Loads of the listener's certificates, the first one included; zero without TLS.
+    pub certificate_reloads: Reloads,
+    /// Connections of the listener that did not begin; zero without TLS.
+    pub handshake_failures: HandshakeFailures,
     /// Audit lines that were not written.
     pub audit_dropped: u64,
+    /// Spans that were not sent; zero where traces are off.
+    pub traces_dropped: u64,
 }
 
 /// How often a watched file that had changed was loaded.
@@ -72,6 +78,18 @@ pub struct Reloads {
     pub succeeded: u64,
     /// It was not, and the last good one stayed.
     pub failed: u64,
+}
+
+/// Why connections of a TLS listener did not begin, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HandshakeFailures {
+    /// They took too long.
+    pub timeout: u64,
+    /// They spoke something else.
+    pub not_tls: u64,
+    /// They broke off, or TLS refused them: a protocol of the past, a certificate that nobody
+    /// vouches for.
+    pub refused: u64,
 }
 
 impl Metrics {
@@ -244,7 +262,8 @@ fn store_families(occupancy: &Occupancy, limits: &Limits) -> [MetricFamily; 3] {
     ]
 }
 
-fn process_families(readings: &Readings<'_>) -> [MetricFamily; 4] {
+fn process_families(readings: &Readings<'_>) -> [MetricFamily; 7] {
+    let HandshakeFailures { timeout, not_tls, refused } = readings.handshake_failures;
     let reloads = |reloads: Reloads| {
         [("success", reloads.succeeded), ("failure", reloads.failed)]
             .map(|(result, count)| Sample::count(&[("result", result)], count))
@@ -261,9 +280,25 @@ fn process_families(readings: &Readings<'_>) -> [MetricFamily; 4] {
             reloads(readings.sessions_reloads),
         ),
         exposition::counter(
+            "onceward_certificate_reloads_total",
+            "Loads of changed certificates of the listener by result; after a failure the last good ones stay.",
+            reloads(readings.certificate_reloads),
+        ),
+        exposition::counter(
+            "onceward_handshake_failures_total",
+            "Connections of a TLS listener that did not begin, by cause.",
+            [("timeout", timeout), ("not_tls", not_tls), ("refused", refused)]
+                .map(|(cause, count)| Sample::count(&[("cause", cause)], count)),
+        ),
+        exposition::counter(
             "onceward_audit_dropped_total",
             "Audit lines that were not written: the queue was full or the sink failed.",
             [Sample::count(&[], readings.audit_dropped)],
+        ),
+        exposition::counter(
+            "onceward_traces_dropped_total",
+            "Spans that were not sent: the queue was full or the collector failed.",
+            [Sample::count(&[], readings.traces_dropped)],
         ),
         exposition::gauge(
             "onceward_build_info",

@@ -15,7 +15,10 @@ fn scrape_with(metrics: &Metrics, occupancy: &Occupancy) -> String {
         limits: &Limits::default(),
         policy_reloads: Reloads { succeeded: 3, failed: 1 },
         sessions_reloads: Reloads { succeeded: 7, failed: 2 },
+        certificate_reloads: Reloads { succeeded: 3, failed: 5 },
+        handshake_failures: HandshakeFailures { timeout: 11, not_tls: 12, refused: 13 },
         audit_dropped: 5,
+        traces_dropped: 6,
     };
     metrics.render(&readings).expect("a text")
 }
@@ -170,6 +173,11 @@ fn the_process_says_its_reloads_drops_and_build() {
         r#"onceward_policy_reloads_total{result="failure"} 1"#,
         r#"onceward_sessions_reloads_total{result="success"} 7"#,
         r#"onceward_sessions_reloads_total{result="failure"} 2"#,
+        r#"onceward_certificate_reloads_total{result="success"} 3"#,
+        r#"onceward_certificate_reloads_total{result="failure"} 5"#,
+        r#"onceward_handshake_failures_total{cause="timeout"} 11"#,
+        r#"onceward_handshake_failures_total{cause="not_tls"} 12"#,
+        r#"onceward_handshake_failures_total{cause="refused"} 13"#,
         "onceward_audit_dropped_total 5",
         build,
     ] {
@@ -206,5 +214,5 @@ fn every_family_is_named_and_explained_as_promtool_asks() {
         assert!(!reserved.iter().any(|ending| name.ends_with(ending)), "{name}");
         assert!(name.chars().all(|c| matches!(c, 'a'..='z' | '_')), "{name}");
     }
-    assert_eq!(families, 11);
+    assert_eq!(families, 14);
 }

@@ -12,13 +12,6 @@ const REFUSED: &[(&str, &[&str])] = &[
         &["api_keys[0]", "`secret`"],
     ),
     // What this build does not have.
-    (
-        "auth: { mode: oauth }\n",
-        &["auth.mode", "`oauth` is not supported by this build", "api_key"],
-    ),
-    ("auth: { mode: mtls }\n", &["auth.mode", "`mtls` is not supported by this build"]),
-    ("auth: { issuer_url: 'https://i' }\n", &["auth.issuer_url", "not supported by this build"]),
-    ("auth: { audience: a }\n", &["auth.audience", "not supported by this build"]),
     ("auth: { token_header: X-Token }\n", &["auth.token_header", "not supported by this build"]),
     ("tools: [{ name: t, approval: required }]\n", &["tools[0].approval", "not supported"]),
     (
@@ -31,10 +24,6 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("kind: connector\n", &["kind", "not supported"]),
     ("kind: workspace\n", &["kind", "not supported"]),
     ("kind: capability\n", &["kind", "not supported"]),
-    (
-        "session: { upstream_token_header: X-Up }\n",
-        &["session.upstream_token_header", "not supported"],
-    ),
     (
         "policy: { deny_unsupported_writes: [production] }\n",
         &["deny_unsupported_writes", "not supported"],
@@ -87,6 +76,90 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("policy: { <<: { mode: observe } }\n", &["merge"]),
     ("tools: [{ name: !secret t }]\n", &["tag"]),
     ("---\nschema_version: v1\n", &["policy.yaml"]),
+    // Mode `oauth`.
+    ("auth: { issuer_url: 'https://i' }\n", &["auth.issuer_url", "needs `mode: oauth`"]),
+    ("auth: { audience: a }\n", &["auth.audience", "needs `mode: oauth`"]),
+    ("auth: { resource: 'https://a' }\n", &["auth.resource", "needs `mode: oauth`"]),
+    ("auth: { scopes: [a] }\n", &["auth.scopes", "needs `mode: oauth`"]),
+    ("auth: { algorithms: [ES256] }\n", &["auth.algorithms", "needs `mode: oauth`"]),
+    ("auth: { leeway: 1s }\n", &["auth.leeway", "needs `mode: oauth`"]),
+    ("auth: { claims: { human: [sub] } }\n", &["auth.claims", "needs `mode: oauth`"]),
+    (
+        "auth: { introspection: { client_id: c, client_secret: env:CARGO_PKG_NAME } }\n",
+        &["auth.introspection", "needs `mode: oauth`"],
+    ),
+    ("auth: { mode: oauth }\n", &["auth.issuer_url", "required"]),
+    ("auth: { mode: oauth, issuer_url: 'https://i', human_id: h }\n", &["auth.human_id"]),
+    ("auth: { mode: oauth, issuer_url: 'https://i' }\n", &["auth.audience", "any other server"]),
+    ("auth: { mode: oauth, issuer_url: 'http://i', audience: a }\n", &["auth.issuer_url", "https"]),
+    (
+        "auth: { mode: oauth, issuer_url: 'https://u:s3cr3t@i', audience: a }\n",
+        &["auth.issuer_url", "password"],
+    ),
+    ("auth: { mode: oauth, issuer_url: 'https://i?x', audience: a }\n", &["auth.issuer_url"]),
+    (
+        "auth: { mode: oauth, issuer_url: 'https://i', resource: /mcp }\n",
+        &["auth.resource", "absolute"],
+    ),
+    ("auth: { OAUTH, scopes: ['a b'] }\n", &["auth.scopes[0]"]),
+    ("auth: { OAUTH, scopes: ['a\"b'] }\n", &["auth.scopes[0]"]),
+    ("auth: { OAUTH, scopes: [a, a] }\n", &["auth.scopes[1]", "twice"]),
+    ("auth: { OAUTH, algorithms: [HS256] }\n", &["auth.algorithms", "`RS256`"]),
+    ("auth: { OAUTH, algorithms: [none] }\n", &["auth.algorithms", "`RS256`"]),
+    ("auth: { OAUTH, leeway: 6m }\n", &["auth.leeway", "at most 300s"]),
+    ("auth: { OAUTH, leeway: 5 }\n", &["auth.leeway"]),
+    ("auth: { OAUTH, claims: { human: [''] } }\n", &["auth.claims.human[0]"]),
+    (
+        "auth: { OAUTH, claims: { human: [], agent: [], team: [] } }\n",
+        &["auth.claims", "one part of the principal"],
+    ),
+    (
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: s3cr3t } }\n",
+        &["auth.introspection.client_secret", "`env:NAME` or `file:PATH`"],
+    ),
+    (
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: '' } }\n",
+        &["auth.introspection.client_secret", "`env:NAME` or `file:PATH`"],
+    ),
+    (
+        "auth: { OAUTH, introspection: { client_id: '', client_secret: env:CARGO_PKG_NAME } }\n",
+        &["auth.introspection.client_id"],
+    ),
+    (
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: env:CARGO_PKG_NAME, \
+         endpoint: 'http://i' } }\n",
+        &["auth.introspection.endpoint", "https"],
+    ),
+    (
+        "auth: { OAUTH, introspection: { client_id: c, client_secret: env:CARGO_PKG_NAME, cache: 1h } }\n",
+        &["auth.introspection.cache", "at most 300s"],
+    ),
+    // The upstream's credential.
+    (
+        "session: { upstream_token_header: X-Up }\n",
+        &["session.upstream_token_header", "`session.upstream_token`"],
+    ),
+    (
+        "session: { upstream_token: s3cr3t }\n",
+        &["session.upstream_token", "`env:NAME` or `file:PATH`"],
+    ),
+    ("session: { upstream_token: { env: s3cr3t } }\n", &["session.upstream_token", "string"]),
+    (
+        "session: { upstream_token: env:ONCEWARD_TEST_UNSET }\n",
+        &["session.upstream_token", "env:ONCEWARD_TEST_UNSET: the environment variable is not set"],
+    ),
+    (
+        "session: { upstream_token_header: Host, upstream_token: env:CARGO_PKG_NAME }\n",
+        &["session.upstream_token_header", "taken"],
+    ),
+    (
+        "session: { upstream_token_header: Transfer-Encoding, upstream_token: env:CARGO_PKG_NAME }\n",
+        &["session.upstream_token_header", "taken"],
+    ),
+    (
+        "session: { upstream_token_header: X-S, header_name: X-S, upstream_token: env:CARGO_PKG_NAME }\n",
+        &["session.header_name", "credential"],
+    ),
     // Authentication. A secret in the wrong place must not be quoted.
     ("auth: { mode: api_key, api_keys: s3cr3t }\n", &["auth.api_keys", "sequence"]),
     ("auth: { mode: api_key, api_keys: [s3cr3t] }\n", &["auth.api_keys[0]", "expected"]),
@@ -126,6 +199,7 @@ const REFUSED: &[(&str, &[&str])] = &[
 fn each_mistake_is_refused_with_its_place() {
     for (yaml, expected) in REFUSED {
         let yaml = yaml.replace("DIGEST", &"ab".repeat(32)).replace("OTHER", &"cd".repeat(32));
+        let yaml = yaml.replace("OAUTH", "mode: oauth, issuer_url: 'https://i', audience: a");
         let message = refusal(&document(&yaml));
         for part in *expected {
             assert!(message.contains(part), "{yaml}: `{message}` should name `{part}`");

@@ -4,14 +4,16 @@ mod authorize;
 mod documents;
 mod folders;
 mod mistakes;
+mod mtls;
+mod oauth;
 mod platform;
 mod sessions;
 mod watch;
 
 use super::{LoadContext, PolicyErrors, PolicySet};
 
-const LOOPBACK: LoadContext = LoadContext { loopback: true };
-const PUBLIC: LoadContext = LoadContext { loopback: false };
+const LOOPBACK: LoadContext = LoadContext { loopback: true, client_ca: true };
+const PUBLIC: LoadContext = LoadContext { loopback: false, client_ca: true };
 
 /// The smallest document, with more YAML after it.
 fn document(more: &str) -> String {

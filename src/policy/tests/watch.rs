@@ -162,6 +162,37 @@ fn keys(listed: &[(&str, &str, &str)]) -> String {
     format!("auth: {{ mode: api_key, api_keys: [{}] }}", keys.join(", "))
 }
 
+fn oauth(issuer: &str, more: &str) -> String {
+    format!("auth: {{ mode: oauth, issuer_url: '{issuer}', audience: x, {more} }}")
+}
+
+#[test]
+fn a_secret_that_changes_is_loaded_anew() {
+    let files = Files::new();
+    files.write("p.yaml", &with_rules("session: { upstream_token: file:token }"));
+    let watch = watch(&files.path("p.yaml"));
+    assert_eq!(watch.poll(), Polled::Failed);
+    assert!(watch.last_error().expect("reported").contains("the file cannot be read"));
+    files.write("token", "first");
+    assert_eq!(watch.poll(), Polled::Loaded);
+    assert_eq!(watch.poll(), Polled::Unchanged);
+    let secret = || {
+        let set = watch.snapshot().expect("loaded");
+        let server = set.servers().next().expect("one server");
+        server.session.upstream_token.as_ref().expect("one").secret.expose().to_owned()
+    };
+    files.replace("token", "second\n");
+    assert_eq!(watch.poll(), Polled::Loaded);
+    assert_eq!(secret(), "second");
+    fs::remove_file(files.path("token")).expect("removed");
+    assert_eq!(watch.poll(), Polled::Failed);
+    assert_eq!(watch.poll(), Polled::Unchanged, "the same failure counts once");
+    assert_eq!(secret(), "second", "the last good one stays");
+    files.write("token", "third");
+    assert_eq!(watch.poll(), Polled::Loaded);
+    assert_eq!(secret(), "third");
+}
+
 #[test]
 fn a_reload_that_moves_slots_is_refused() {
     let ann = keys(&[("a", "1", "ann")]);
@@ -173,6 +204,9 @@ fn a_reload_that_moves_slots_is_refused() {
         (&ann, &keys(&[("a", "1", "ben")]), "API key"),
         ("auth: { mode: static, human_id: a }", "auth: { mode: static, human_id: b }", "principal"),
         ("", "session: { header_name: X-Other }", "session.header_name"),
+        (&oauth("https://a", ""), &oauth("https://b", ""), "auth.issuer_url"),
+        (&oauth("https://a", ""), &oauth("https://a", "claims: { human: [email] }"), "auth.claims"),
+        (&oauth("https://a", ""), &ann, "auth.mode"),
         (
             "idempotency: { key_pointers: [/params/a, /params/b] }",
             "idempotency: { key_pointers: [/params/b] }",
@@ -246,6 +280,18 @@ fn what_moves_no_slot_is_reloaded() {
     let other = with_rules("idempotency: { fingerprint: call }").replace("uid: u", "uid: v");
     files.write("p.yaml", &other);
     assert_eq!(watch.poll(), Polled::Loaded, "another uid is another server");
+}
+
+#[test]
+fn what_names_no_other_caller_may_change_in_oauth() {
+    let files = Files::new();
+    files.write("p.yaml", &with_rules(&oauth("https://a", "")));
+    let watch = watch(&files.path("p.yaml"));
+    watch.poll();
+    for more in ["scopes: [a]", "resource: 'https://gw/mcp'", "leeway: 1s, algorithms: [ES256]"] {
+        files.write("p.yaml", &with_rules(&oauth("https://a", more)));
+        assert_eq!(watch.poll(), Polled::Loaded, "{more}: {:?}", watch.last_error());
+    }
 }
 
 #[test]

@@ -20,7 +20,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::timeout;
 
 use self::coordinator::{CoordinatorActor, CoordinatorInput};
 use self::directory::Directory;
@@ -34,6 +33,7 @@ use super::{
 use crate::claim::protocol::ShardId;
 use crate::claim::{Limits, PrincipalId, Reply, Settlement, TombstoneReason};
 use crate::ledger::{Ledger, ShardLedger};
+use crate::patience::within;
 
 /// How long a begin waits for its answer, time in the mailbox and at the coordinator included.
 pub const BEGIN_WAIT: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ impl MemoryStore {
         if let Some(known) = self.index.look_up(&begin, &*self.clock) {
             return Ok(known.into());
         }
-        match timeout(BEGIN_WAIT, self.ask(shard, begin)).await {
+        match within(BEGIN_WAIT, self.ask(shard, begin)).await {
             Ok(answer) => answer,
             Err(_) => Err(StoreError::Timeout),
         }
@@ -126,7 +126,7 @@ impl MemoryStore {
         let (reply, answer) = oneshot::channel();
         let input = ShardInput::Settle { slot, fence, settlement, reply: Some(reply) };
         self.directory.tell_shard(home, input);
-        match timeout(SETTLE_WAIT, answer).await {
+        match within(SETTLE_WAIT, answer).await {
             Ok(answer) => answer.map_err(|_| self.health.why_gone()),
             Err(_) => Err(StoreError::Timeout),
         }
@@ -198,7 +198,7 @@ impl Store for MemoryStore {
             for admission in &self.admissions {
                 admission.close();
             }
-            let drained = timeout(STOP_WAIT, self.drain()).await;
+            let drained = within(STOP_WAIT, self.drain()).await;
             self.keeper.end();
             drained.map_err(|_| StoreError::Timeout)
         })

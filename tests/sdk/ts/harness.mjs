@@ -90,8 +90,9 @@ export function ledger(test) {
   return startServer(test, required('ONCEWARD_PYTHON'), port => [script, String(port)], () => ({}));
 }
 
-// The gateway with a static principal, fit for clients that number every request anew.
-export async function gateway(test, upstream) {
+// The gateway with a static principal, fit for clients that number every request anew; `change`
+// takes its policy and its URL, and gives variables of its environment.
+export async function gateway(test, upstream, change) {
   const folder = await mkdtemp(join(tmpdir(), 'onceward-'));
   test.after(() => rm(folder, { recursive: true }));
   const policy = {
@@ -105,13 +106,15 @@ export async function gateway(test, upstream) {
       key_pointers: ['/params/_meta/com.example~1idempotency-key']
     }
   };
+  const port = change ? await freePort() : 0;
+  const env = change?.(policy, `http://127.0.0.1:${port}/mcp`);
   await writeFile(join(folder, 'policy.json'), JSON.stringify(policy));
   const config = join(folder, 'onceward.toml');
   await writeFile(
     config,
-    `[listen]\nmcp = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n[policy]\npath = ${JSON.stringify(join(folder, 'policy.json'))}\n`
+    `[listen]\nmcp = "127.0.0.1:${port}"\nadmin = "127.0.0.1:0"\n[policy]\npath = ${JSON.stringify(join(folder, 'policy.json'))}\n`
   );
-  const child = start(test, required('ONCEWARD_BIN'), ['serve', '--config', config], { NO_COLOR: '1' });
+  const child = start(test, required('ONCEWARD_BIN'), ['serve', '--config', config], { NO_COLOR: '1', ...env });
   const ready = await child.waitFor(/mcp=(\S+:\d+).*admin=(\S+:\d+)/);
   return { url: `http://${ready[1]}/mcp`, admin: `http://${ready[2]}` };
 }
@@ -125,9 +128,9 @@ export async function outcomes({ admin }) {
 }
 
 // A connected client; `mode` says how it negotiates the protocol revision.
-export async function connected(test, url, mode) {
+export async function connected(test, url, mode, options = {}) {
   const client = new Client({ name: 'sdk-test', version: '1' }, { versionNegotiation: { mode } });
-  await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), options));
   test.after(() => client.close());
   return client;
 }

@@ -85,10 +85,12 @@ impl World {
             }
         }
         self.clients[victim].clear();
-        self.reports[victim].push_back(ToCoordinator::Down {
-            shard: ShardId(victim),
-            incarnation: Incarnation::default(),
-        });
+        // The death of a life that nobody lives, or one that is known, changes nothing.
+        let other = ShardId((victim + 1) % self.shards.len());
+        let (dead, life, no_life) = (ShardId(victim), Incarnation::default(), Incarnation(1));
+        for (shard, incarnation) in [(other, no_life), (dead, life), (dead, life)] {
+            self.reports[victim].push_back(ToCoordinator::Down { shard, incarnation });
+        }
         for call in self.calls.values_mut().filter(|call| call.shard == victim) {
             if call.progress == Progress::Asked {
                 call.progress = Progress::Lost;

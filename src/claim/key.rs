@@ -121,6 +121,17 @@ mod tests {
     }
 
     #[test]
+    fn an_idt_key_has_all_its_digits_and_no_more() {
+        let digits = "5c1f2a9b0e4d7c6a3b8f1d2e5a4c7b90";
+        let parse = |text: String| Key::parse(text.as_bytes(), KeyFormat::Idt).map(|_| ());
+        assert_eq!(parse(format!("idt_{digits}")), Ok(()));
+        let broken = [&digits[1..], "", &format!("{digits}0"), &digits.replace('b', "g")];
+        for digits in broken {
+            assert_eq!(parse(format!("idt_{digits}")), Err(KeyError::NotIdt), "{digits}");
+        }
+    }
+
+    #[test]
     fn neither_debug_nor_errors_show_the_key() {
         let key = Key::parse(b"very-secret", KeyFormat::Any).expect("valid");
         assert_eq!(format!("{key:?}"), "Key(redacted)");

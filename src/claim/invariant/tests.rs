@@ -37,6 +37,23 @@ fn begin(slot: u8, scope: u8, principal: u8) -> Begin {
     Begin { slot: record.slot, scope: record.scope, principal: record.principal, hash: record.hash }
 }
 
+/// What a principal, or a scope of it, counts.
+fn group(
+    principal: u8,
+    scope: Option<u8>,
+    records: u32,
+    in_flight: u32,
+    tombstones: u32,
+) -> GroupView {
+    GroupView {
+        principal: PrincipalId::from_bytes(digest(principal)),
+        scope: scope.map(|scope| ScopeId::from_bytes(digest(scope))),
+        records,
+        in_flight,
+        tombstones,
+    }
+}
+
 /// Room for three, two of a principal, one of a scope.
 fn limits() -> Limits {
     Limits {
@@ -98,16 +115,24 @@ fn p2_knows_every_cap() {
 #[test]
 fn p3_compares_every_counter() {
     let records = [record(1, 1, 1, StateView::InFlight), record(2, 2, 1, tombstone(20))];
-    let groups = recount(&records);
+    let groups = [group(1, None, 2, 1, 1), group(1, Some(1), 1, 1, 0), group(1, Some(2), 1, 0, 1)];
     let counts = Counts { records: 2, in_flight: 1, completed: 0 };
     assert_eq!(p3_counters_match(&records, &groups, counts, 0), Ok(()));
     let granted = Counts { records: 3, in_flight: 2, completed: 0 };
     assert_eq!(p3_counters_match(&records, &groups, granted, 1), Ok(()));
     assert_eq!(property(p3_counters_match(&records, &groups, granted, 0)), "P3");
     assert_eq!(property(p3_counters_match(&records, &groups[1..], counts, 0)), "P3");
-    let mut wrong = groups;
-    wrong[0].tombstones += 1;
-    assert_eq!(property(p3_counters_match(&records, &wrong, counts, 0)), "P3");
+    let wrong = [
+        group(1, Some(2), 2, 0, 1),
+        group(1, Some(2), 1, 1, 1),
+        group(1, Some(2), 1, 0, 0),
+        group(2, Some(2), 1, 0, 1),
+        group(1, Some(3), 1, 0, 1),
+    ];
+    for group in wrong {
+        let groups = [groups[0], groups[1], group];
+        assert_eq!(property(p3_counters_match(&records, &groups, counts, 0)), "P3");
+    }
 }
 
 #[test]
@@ -157,6 +182,10 @@ fn p4_lets_a_cap_refuse_only_when_it_is_reached() {
     assert!(refused(&begin(9, 9, 1), CapacityLimit::PrincipalEntries));
     assert!(refused(&begin(9, 9, 9), CapacityLimit::StoreEntries));
     assert!(!refused(&begin(9, 9, 9), CapacityLimit::PrincipalEntries));
+    let narrow = Limits { in_flight: 2, ..limits() };
+    let outcome = Outcome::Capacity(CapacityLimit::StoreInFlight);
+    let begin = begin(9, 9, 9);
+    assert_eq!(p4_quotas_nest(&before, &before, &narrow, Millis(10), &begin, &outcome), Ok(()));
 }
 
 #[test]

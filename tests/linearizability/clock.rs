@@ -7,7 +7,7 @@ use onceward::claim::Millis;
 use onceward::store::Clock;
 
 /// How often a reader gives way before it goes on without having seen anybody.
-const PATIENCE: u32 = 16;
+const PATIENCE: u32 = 3;
 
 /// A store reads it in the middle of an operation, which takes less than a microsecond and would
 /// hardly ever overlap another one's: every third reader lets somebody else go first.

@@ -25,7 +25,7 @@ use crate::urls::shown;
 const MAX_ASKING: usize = 16;
 
 /// How long an exchange waits for its turn.
-const MAX_WAIT: Duration = Duration::from_secs(3);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// How often the log says that the issuer cannot be asked.
 const REPORT_PERIOD: Duration = Duration::from_secs(5);

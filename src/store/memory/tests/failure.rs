@@ -93,6 +93,22 @@ async fn a_waiter_on_a_shard_that_fails_is_served_by_the_next_oldest() {
 }
 
 #[tokio::test]
+async fn a_waiter_whose_request_dies_with_its_shard_is_served_by_the_next_oldest() {
+    let (store, _) = store(tight(), 3);
+    for (shard, slot) in [(0, 1), (1, 2), (1, 3), (2, 4)] {
+        complete(&store, caller(shard, 1).begin(slot)).await;
+    }
+    let resume = stall(&store);
+    store.directory.tell_shard(0, ShardInput::Crash(None));
+    // Shard 0 still has the oldest; the request to evict it waits behind the crash.
+    let asking = Store::begin(&*store, "", caller(2, 2).begin(5));
+    let (answer, ()) = futures_util::future::join(asking, async { drop(resume) }).await;
+    first(answer);
+    assert_eq!(store.occupancy().evictions, 1);
+    first(Store::begin(&*store, "", caller(1, 1).begin(2)).await);
+}
+
+#[tokio::test]
 async fn without_its_coordinator_a_store_serves_what_needs_none() {
     let (store, _) = store(tight(), 2);
     store.directory.tell_coordinator(CoordinatorInput::Crash);

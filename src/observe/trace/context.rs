@@ -15,7 +15,7 @@ pub struct Incoming {
     /// The one `traceparent` line; `None` where there is none, or more than one.
     pub traceparent: Option<String>,
     /// The `tracestate` lines, joined by commas. Entries at the end that exceed
-    /// [`MAX_STATE_BYTES`] are left out.
+    /// `MAX_STATE_BYTES` are left out.
     pub tracestate: Option<String>,
 }
 
@@ -71,7 +71,7 @@ fn is_well_formed(traceparent: &str) -> bool {
         && (rest.is_empty() || (!head.starts_with(b"00") && rest.starts_with(b"-")))
 }
 
-/// The entries from the start that fit into [`MAX_STATE_BYTES`].
+/// The entries from the start that fit into `MAX_STATE_BYTES`.
 fn bounded(tracestate: &str) -> &str {
     if tracestate.len() <= MAX_STATE_BYTES {
         return tracestate;

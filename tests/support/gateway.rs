@@ -175,6 +175,7 @@ impl Setup {
 
     /// Starts the gateway with this configuration.
     pub async fn start(self) -> Gateway {
+        let chosen = self.redis.is_some();
         let setup = self.with_a_store();
         let config = setup.write();
         let mut command = Command::new(PROGRAM);
@@ -182,6 +183,9 @@ impl Setup {
         command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
         let mut gateway = Gateway::spawn(command, Some(setup.folder)).await;
         gateway._redis = setup.redis;
+        if !chosen && gateway._redis.is_some() {
+            gateway.has_its_store().await;
+        }
         gateway
     }
 }
@@ -226,6 +230,15 @@ impl Gateway {
         });
         let (mcp, admin) = ready.await;
         Self { mcp, admin, child, stdout, stderr, folder, _redis: None }
+    }
+
+    /// Waits for a store that the test did not choose, and may take for one that is always there.
+    async fn has_its_store(&self) {
+        super::eventually("the store", || async {
+            let ready = self.admin("/readyz").await;
+            (!String::from_utf8_lossy(&ready.body).contains("store_unavailable")).then_some(())
+        })
+        .await;
     }
 
     /// A new connection to the MCP listener.

@@ -25,9 +25,9 @@ What Onceward promises:
   kept, or there is no room. After an ambiguous outcome the gateway never runs it again.
 
 What it does not promise:
-  A call without a key passes unchanged and unprotected. Records live in the memory of this
-  process: they end at its restart and are not shared with another replica. Where they are
-  kept in Redis, it must not lose them: a restart without a log, or a failover to a replica
+  A call without a key passes unchanged and unprotected. By default records live in the memory
+  of this process: they end at its restart and are not shared with another replica. Where they
+  are kept in Redis, it must not lose them: a restart without a log, or a failover to a replica
   that is behind, may forget claims. Records expire (by default 5 minutes after the call). A
   completed record may be evicted where a quota is full. Who needs exactly-once beyond that
   must make the tool itself idempotent.

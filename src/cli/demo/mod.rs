@@ -110,7 +110,7 @@ fn what_next(timeline: &mut Timeline<'_>) {
         ),
         (
             "onceward --help",
-            "what is promised and what is not: records live in memory and end with the process",
+            "what is promised and what is not, with records in memory and with Redis",
         ),
     ] {
         timeline.entry(command, what);

@@ -50,6 +50,21 @@ impl std::fmt::Debug for Refuted {
     }
 }
 
+/// Four principals of two scopes each, in a store with room for less than their records.
+pub fn crowded(limits: Limits) -> Setting {
+    Setting { limits, slots: 32, threads: 3, begins: 8 }
+}
+
+/// Asserts that a store is linearizable, in histories of operations that do overlap.
+pub async fn check(name: &str, setting: Setting, factory: Factory<'_>, histories: u64) {
+    let seen = match hammer(setting, factory, histories).await {
+        Ok(seen) => seen,
+        Err(refuted) => panic!("{name}: {refuted:?}"),
+    };
+    assert!(seen.overlapping > 0, "{name}: all that was checked is one operation after the other");
+    println!("{name}: linearizable, {seen:?}");
+}
+
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {value}")))

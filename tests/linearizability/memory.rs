@@ -7,7 +7,7 @@ use onceward::store::Store;
 use onceward::store::memory::MemoryStore;
 
 use crate::clock::ManualClock;
-use crate::hammer::{Setting, hammer, limits};
+use crate::hammer::{self, Setting, crowded, limits};
 
 /// Of each store below.
 const HISTORIES: u64 = 400;
@@ -17,24 +17,14 @@ fn memory(shards: usize) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn Store> 
 }
 
 async fn check(name: &str, setting: Setting, shards: usize) {
-    let seen = match hammer(setting, &memory(shards), HISTORIES).await {
-        Ok(seen) => seen,
-        Err(refuted) => panic!("{name}: {refuted:?}"),
-    };
-    assert!(seen.overlapping > 0, "{name}: all that was checked is one operation after the other");
-    println!("{name}: linearizable, {seen:?}");
-}
-
-/// Four principals of two scopes each, in a store with room for less than their records.
-fn setting(limits: Limits) -> Setting {
-    Setting { limits, slots: 32, threads: 3, begins: 8 }
+    hammer::check(name, setting, &memory(shards), HISTORIES).await;
 }
 
 #[tokio::test]
 async fn at_the_cap_of_the_store() {
     let wide = |entries, in_flight| {
         let caps = (entries, in_flight);
-        setting(limits(caps, caps, caps, 8))
+        crowded(limits(caps, caps, caps, 8))
     };
     check("the store's cap, two shards", wide(3, 3), 2).await;
     check("one in flight, two shards", wide(2, 1), 2).await;
@@ -43,14 +33,14 @@ async fn at_the_cap_of_the_store() {
 
 #[tokio::test]
 async fn at_the_caps_of_scopes_and_principals() {
-    let narrow = Setting { slots: 8, ..setting(limits((8, 6), (3, 3), (2, 2), 2)) };
+    let narrow = Setting { slots: 8, ..crowded(limits((8, 6), (3, 3), (2, 2), 2)) };
     check("the caps of scopes and principals, one shard", narrow, 1).await;
-    let both = Setting { slots: 16, ..setting(limits((3, 3), (3, 2), (2, 2), 2)) };
+    let both = Setting { slots: 16, ..crowded(limits((3, 3), (3, 2), (2, 2), 2)) };
     check("all caps at once, two shards", both, 2).await;
 }
 
 #[tokio::test]
 async fn on_few_slots() {
-    let few = Setting { slots: 3, threads: 4, ..setting(limits((3, 3), (3, 3), (3, 3), 3)) };
+    let few = Setting { slots: 3, threads: 4, ..crowded(limits((3, 3), (3, 3), (3, 3), 3)) };
     check("few slots, two shards", few, 2).await;
 }

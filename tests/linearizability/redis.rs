@@ -9,7 +9,7 @@ use onceward::store::Store;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
 
 use crate::clock::ManualClock;
-use crate::hammer::{DOMAIN, Setting, hammer, limits};
+use crate::hammer::{self, DOMAIN, Setting, crowded, limits};
 use crate::redis_server::RedisServer;
 
 /// Of each store below.
@@ -52,24 +52,14 @@ fn redis(server: &RedisServer) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn S
 
 async fn check(name: &str, setting: Setting) {
     let server = RedisServer::start();
-    let seen = match hammer(setting, &redis(&server), HISTORIES).await {
-        Ok(seen) => seen,
-        Err(refuted) => panic!("{name}: {refuted:?}"),
-    };
-    assert!(seen.overlapping > 0, "{name}: all that was checked is one operation after the other");
-    println!("{name}: linearizable, {seen:?}");
-}
-
-/// Four principals of two scopes each, in a store with room for less than their records.
-fn setting(limits: Limits) -> Setting {
-    Setting { limits, slots: 32, threads: 3, begins: 8 }
+    hammer::check(name, setting, &redis(&server), HISTORIES).await;
 }
 
 #[tokio::test]
 async fn at_the_cap_of_the_domain() {
     let wide = |entries, in_flight| {
         let caps = (entries, in_flight);
-        setting(limits(caps, caps, caps, 8))
+        crowded(limits(caps, caps, caps, 8))
     };
     check("the domain's cap", wide(3, 3)).await;
     check("one in flight", wide(2, 1)).await;
@@ -78,14 +68,14 @@ async fn at_the_cap_of_the_domain() {
 
 #[tokio::test]
 async fn at_the_caps_of_scopes_and_principals() {
-    let narrow = Setting { slots: 8, ..setting(limits((8, 6), (3, 3), (2, 2), 2)) };
+    let narrow = Setting { slots: 8, ..crowded(limits((8, 6), (3, 3), (2, 2), 2)) };
     check("the caps of scopes and principals", narrow).await;
-    let both = Setting { slots: 16, ..setting(limits((3, 3), (3, 2), (2, 2), 2)) };
+    let both = Setting { slots: 16, ..crowded(limits((3, 3), (3, 2), (2, 2), 2)) };
     check("all caps at once", both).await;
 }
 
 #[tokio::test]
 async fn on_few_slots() {
-    let few = Setting { slots: 3, threads: 4, ..setting(limits((3, 3), (3, 3), (3, 3), 3)) };
+    let few = Setting { slots: 3, threads: 4, ..crowded(limits((3, 3), (3, 3), (3, 3), 3)) };
     check("few slots", few).await;
 }

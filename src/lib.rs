@@ -33,6 +33,8 @@ pub mod gateway;
 #[cfg(feature = "gateway")]
 pub mod identity;
 #[cfg(feature = "gateway")]
+pub mod native;
+#[cfg(feature = "gateway")]
 pub mod observe;
 #[cfg(feature = "gateway")]
 mod patience;

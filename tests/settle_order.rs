@@ -19,8 +19,8 @@ use onceward::identity::Issuers;
 use onceward::observe::{Audit, Metrics};
 use onceward::policy::{LoadContext, PolicySet, PolicyWatch, SessionsWatch};
 use onceward::store::{
-    Begin, Begun, Known, MonotonicClock, Occupancy, SettleOnDrop, Settled, Store, StoreError,
-    StoreFuture, Ticket,
+    Asked, Begin, Begun, Known, MonotonicClock, Occupancy, SettleOnDrop, Settled, Store,
+    StoreError, StoreFuture, Ticket,
 };
 use onceward::upstream::{CircuitSettings, Timeouts, Trust};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -69,10 +69,14 @@ impl Store for HeldStore {
     fn look_up(&self, _: &Begin) -> Option<Known> {
         None
     }
-    fn begin(&self, _: &str, begin: Begin) -> StoreFuture<'_, Begun> {
+    fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
+        let begin = asked.begin;
         let guard = Arc::new(Guard { leased: self.leased });
         let ticket = Ticket::new(begin.slot, Fence(0), 0, guard);
         Box::pin(async { Ok(Begun::First(ticket)) })
+    }
+    fn reserve_attempt(&self, _: &mut Ticket) -> StoreFuture<'_, Settled> {
+        self.settle("reserve")
     }
     fn complete(&self, _: Ticket, _: Reply) -> StoreFuture<'_, Settled> {
         self.settle("complete")

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use criterion::{Bencher, Criterion, SamplingMode};
 use onceward::claim::limits::MAX_ENTRIES;
-use onceward::claim::{Begin, Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId, SlotKey};
+use onceward::claim::{
+    Begin, Dispatch, Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId, SlotKey,
+};
 
 /// The counts of records that every case is measured with.
 pub const SIZES: [u64; 2] = [256, 1_000_000];
@@ -108,6 +110,7 @@ fn caller(shard: u64, number: u64, scope: u64, slot: u64) -> Begin {
         scope: ScopeId::from_bytes(digest(number * 2 + scope, shard)),
         principal: PrincipalId::from_bytes(digest(number, shard)),
         hash: RequestHash::from_bytes([0; 32]),
+        dispatch: Dispatch::UNDECLARED,
     }
 }
 

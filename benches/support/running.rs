@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onceward::claim::{Begin, Millis};
 use onceward::store::memory::MemoryStore;
-use onceward::store::{Begun, Clock, Store};
+use onceward::store::{Asked, Begun, Clock, Store};
 use tokio::runtime::Runtime;
 
 use crate::clients::Clients;
@@ -70,7 +70,7 @@ impl Running {
     }
 
     async fn begin(&self, begin: Begin) -> Begun {
-        Store::begin(&*self.store, "", begin).await.expect("an answer of the store")
+        Store::begin(&*self.store, Asked::at("", begin)).await.expect("an answer of the store")
     }
 
     /// The store in `place`, which is started and filled if there is none yet.

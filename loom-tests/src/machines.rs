@@ -11,8 +11,8 @@ use onceward::claim::protocol::{
 use onceward::claim::shard::Shard;
 use onceward::claim::shared::Index;
 use onceward::claim::{
-    Begin, CompletionSeq, Fence, Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId,
-    Settlement, SlotKey,
+    Begin, CompletionSeq, Dispatch, Fence, Limits, Millis, PrincipalId, Reply, RequestHash,
+    ScopeId, Settlement, SlotKey,
 };
 use onceward::ledger::{Ledger, ShardLedger};
 
@@ -39,6 +39,7 @@ pub fn begin(shard: u8, slot: u8) -> Begin {
         scope: ScopeId::from_bytes([shard; 32]),
         principal: PrincipalId::from_bytes([shard; 32]),
         hash: RequestHash::from_bytes([0; 32]),
+        dispatch: Dispatch::UNDECLARED,
     }
 }
 

@@ -14,7 +14,9 @@ use super::*;
 use crate::claim::{Limits, Reply, TombstoneReason};
 use crate::gateway::hosts::Hosts;
 use crate::observe::{Audit, HandshakeFailures, IdempotencyOutcome, Metrics, Reloads};
-use crate::store::{Begin, Begun, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket};
+use crate::store::{
+    Asked, Begin, Begun, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
+};
 
 const TOKEN: &str = "correct horse";
 
@@ -32,7 +34,11 @@ impl Store for FakeStore {
         None
     }
 
-    fn begin(&self, _: &str, _: Begin) -> StoreFuture<'_, Begun> {
+    fn begin(&self, _: Asked<'_>) -> StoreFuture<'_, Begun> {
+        down()
+    }
+
+    fn reserve_attempt(&self, _: &mut Ticket) -> StoreFuture<'_, Settled> {
         down()
     }
 

@@ -62,6 +62,11 @@ digest! {
     /// The fingerprint of what was asked for; another one under the same key is a conflict.
     RequestHash
 }
+digest! {
+    /// The fingerprint of where a call goes and how its key gets there: the tool's declared binding
+    /// and the non-secret facts of its target (EFFECTS section 4).
+    DispatchHash
+}
 
 /// The generation of a claim. A settle that carries another one is stale and changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

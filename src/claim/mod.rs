@@ -26,10 +26,12 @@ pub use fingerprint::{
     Call, Fingerprint, Round, Subject, principal_id, request_hash, scope_id, scoped_key,
     vendor_key, workspace_principal_id, workspace_scope_id, workspace_scoped_key,
 };
-pub use ids::{CompletionSeq, Fence, Millis, PrincipalId, RequestHash, ScopeId, SlotKey};
+pub use ids::{
+    CompletionSeq, DispatchHash, Fence, Millis, PrincipalId, RequestHash, ScopeId, SlotKey,
+};
 pub use json::{Document, JsonError, Kind, MAX_DEPTH, Value};
 pub use key::{Key, KeyError, KeyFormat};
 pub use limits::{Limits, LimitsError};
 pub use pointer::{Pointer, PointerError};
-pub use protocol::{Begin, Settled, Settlement};
+pub use protocol::{Begin, Dispatch, Pin, Settled, Settlement};
 pub use record::{CapacityLimit, Claim, Completion, Reply, ReplyTooLarge, TombstoneReason};

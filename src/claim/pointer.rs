@@ -1,6 +1,8 @@
 //! JSON Pointer (RFC 6901): how a policy names the place of a key in a request body (CONTRACT
 //! section 3, "Key sources").
 
+use std::fmt;
+
 use super::json::{Kind, MAX_DEPTH, Value};
 
 /// A parsed pointer.
@@ -66,6 +68,12 @@ impl Pointer {
     /// The text that was parsed.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::{
-    CapacityLimit, CompletionSeq, Fence, Millis, PrincipalId, Reply, RequestHash, ScopeId, SlotKey,
-    TombstoneReason,
+    CapacityLimit, CompletionSeq, DispatchHash, Fence, Millis, PrincipalId, Reply, RequestHash,
+    ScopeId, SlotKey, TombstoneReason,
 };
 
 /// What a begin is asked for. No raw key: a store sees digests only. The principal is a function
@@ -20,6 +20,37 @@ pub struct Begin {
     pub principal: PrincipalId,
     /// What was asked; another hash on a held slot is a conflict.
     pub hash: RequestHash,
+    /// Where the call would go.
+    pub dispatch: Dispatch,
+}
+
+/// Where the call of a begin would go, for tools that declare it (EFFECTS section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Dispatch {
+    /// Binding and target; `None` for a tool without an effect spec.
+    pub hash: Option<DispatchHash>,
+    /// When a record of another one is in the way.
+    pub pin: Pin,
+    /// Whether a tombstone of an unknown outcome may be taken again under the same hashes
+    /// (`on_unknown: redispatch`).
+    pub redispatch: bool,
+}
+
+impl Dispatch {
+    /// Of a tool that declares nothing.
+    pub const UNDECLARED: Self = Self { hash: None, pin: Pin::Free, redispatch: false };
+}
+
+/// When a record that was claimed for another [`DispatchHash`] refuses a begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Pin {
+    /// Never; only a redispatch compares (scope `session`).
+    #[default]
+    Free,
+    /// While it has no reply: a completed record is replayed with its old route (capabilities).
+    Open,
+    /// Always (scope `workspace`).
+    Always,
 }
 
 /// How a claim ends.
@@ -181,6 +212,8 @@ pub enum Outcome {
     Replay(Arc<Reply>),
     /// Any record under another hash.
     Conflict,
+    /// A record under the same hash that was claimed for another destination ([`Pin`]).
+    OtherRoute,
     /// In flight under the same hash.
     InFlight,
     /// A tombstone under the same hash.

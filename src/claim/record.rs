@@ -34,7 +34,7 @@ pub struct Completion {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Reply {
     status: u16,
-    content_type: ContentType,
+    about: About,
     body: Bytes,
 }
 
@@ -76,7 +76,15 @@ impl Reply {
         if body.len() > cap {
             return Err(ReplyTooLarge { size: body.len(), cap });
         }
-        Ok(Self { status, content_type: ContentType::new(content_type), body })
+        Ok(Self { status, about: About::new(content_type, None), body })
+    }
+
+    /// The same reply with the route record of its call, JSON text that replays tell (EFFECTS
+    /// section 4, "Capabilities").
+    #[must_use]
+    pub fn with_route(self, route: Bytes) -> Self {
+        let content_type = self.content_type().cloned();
+        Self { about: About::new(content_type, Some(route)), ..self }
     }
 
     /// The HTTP status.
@@ -86,7 +94,12 @@ impl Reply {
 
     /// The `Content-Type` header value as received, or `None` where there was none.
     pub fn content_type(&self) -> Option<&Bytes> {
-        self.content_type.get()
+        self.about.content_type()
+    }
+
+    /// The route record of its call, where it has one.
+    pub fn route(&self) -> Option<&Bytes> {
+        self.about.route()
     }
 
     /// The body as received.
@@ -103,31 +116,48 @@ static COMMON_TYPES: [Bytes; 4] = [
     Bytes::from_static(b"text/event-stream"),
 ];
 
-/// A `Content-Type` in few bytes. Each value has one form, so that equal ones are equal.
+/// `Content-Type` and route in few bytes. Each pair has one form, so that equal ones are equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum ContentType {
-    Absent,
-    /// A place in [`COMMON_TYPES`].
+enum About {
+    Nothing,
+    /// A place in [`COMMON_TYPES`], and no route.
     Common(u8),
-    Other(Box<Bytes>),
+    Other(Box<Rare>),
 }
 
-impl ContentType {
-    fn new(value: Option<Bytes>) -> Self {
-        let Some(value) = value else {
-            return Self::Absent;
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Rare {
+    content_type: Option<Bytes>,
+    route: Option<Bytes>,
+}
+
+impl About {
+    fn new(content_type: Option<Bytes>, route: Option<Bytes>) -> Self {
+        let common = || {
+            let value = content_type.as_ref()?;
+            let (place, _) = (0..).zip(&COMMON_TYPES).find(|(_, common)| *common == value)?;
+            Some(Self::Common(place))
         };
-        match (0..).zip(&COMMON_TYPES).find(|(_, common)| **common == value) {
-            Some((place, _)) => Self::Common(place),
-            None => Self::Other(Box::new(value)),
+        match (&content_type, &route) {
+            (None, None) => Self::Nothing,
+            (Some(_), None) => common()
+                .unwrap_or_else(|| Self::Other(Box::new(Rare { content_type, route: None }))),
+            (_, Some(_)) => Self::Other(Box::new(Rare { content_type, route })),
         }
     }
 
-    fn get(&self) -> Option<&Bytes> {
+    fn content_type(&self) -> Option<&Bytes> {
         match self {
-            Self::Absent => None,
+            Self::Nothing => None,
             Self::Common(place) => COMMON_TYPES.get(usize::from(*place)),
-            Self::Other(value) => Some(value),
+            Self::Other(rare) => rare.content_type.as_ref(),
+        }
+    }
+
+    fn route(&self) -> Option<&Bytes> {
+        match self {
+            Self::Other(rare) => rare.route.as_ref(),
+            Self::Nothing | Self::Common(_) => None,
         }
     }
 }
@@ -182,5 +212,13 @@ mod tests {
         }
         let without = Reply::new(200, None, Bytes::new(), 0).expect("no body");
         assert_eq!(without.content_type(), None, "an absent type is not an empty one");
+        let route = Bytes::from_static(b"{}");
+        for value in [None, Some("application/json"), Some("text/plain")] {
+            let given = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
+            let reply = Reply::new(200, given.clone(), Bytes::new(), 0).expect("no body");
+            assert_eq!(reply.route(), None);
+            let routed = reply.with_route(route.clone());
+            assert_eq!((routed.content_type(), routed.route()), (given.as_ref(), Some(&route)));
+        }
     }
 }

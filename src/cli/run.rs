@@ -25,7 +25,7 @@ use crate::observe::{
     Audit, AuditError, AuditSink, HandshakeFailures, Metrics, Reloads, TraceError, TraceSettings,
     Traces,
 };
-use crate::policy::{self, PolicyWatch, SessionsWatch};
+use crate::policy::{self, PolicyWatch, SessionsWatch, Target};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
 use crate::store::{MonotonicClock, Store};
@@ -327,7 +327,10 @@ impl PolicyStatus for Watched {
                 namespace: route.policy.namespace.clone(),
                 name: route.policy.name.clone(),
                 path: route.policy.path.clone(),
-                upstream: ServerStatus::shown_upstream(&route.policy.upstream),
+                upstream: match &route.policy.target {
+                    Target::Mcp(uri) => ServerStatus::shown_upstream(uri),
+                    Target::Native(native) => native.connectors().join(", "),
+                },
                 circuit: Some(route.circuit.phase(self.gateway.clock.now())),
                 upstream_in_flight: Some(route.circuit.in_flight()),
             })

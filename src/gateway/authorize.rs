@@ -21,13 +21,15 @@ pub fn decide(policy: &ServerPolicy, identity: &Identity, asked: &Asked<'_, '_, 
         Auth::Mtls(_) => identity.verified().and_then(Verified::session),
         _ => session_name(credentials.headers, &policy.session.header_name),
     };
+    let tool = asked.message.and_then(Message::call).map(|call| call.tool.as_ref());
     policy::authorize(
         policy,
         credentials.sessions,
         &policy::Request {
             caller: identity.principal(),
             session,
-            tool: asked.message.and_then(Message::call).map(|call| call.tool.as_ref()),
+            tool,
+            declared: tool.and_then(|tool| policy.tool(tool)),
             keyed: asked.keyed,
             now: credentials.now,
         },

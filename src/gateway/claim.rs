@@ -4,7 +4,8 @@
 use super::error::Refusal;
 use super::message::{TOOLS_CALL, ToolCall};
 use crate::claim::{
-    Call, Fingerprint, Key, Round, Subject, principal_id, request_hash, scope_id, scoped_key,
+    Call, Dispatch, Fingerprint, Key, Round, Subject, principal_id, request_hash, scope_id,
+    scoped_key,
 };
 use crate::identity::Identity;
 use crate::policy::ServerPolicy;
@@ -52,6 +53,7 @@ pub fn claim(
         scope: scope_id(uid, &subject, session),
         principal: principal_id(uid, &subject),
         hash: request_hash(policy.idempotency.fingerprint, key, &hashed),
+        dispatch: Dispatch::UNDECLARED,
     };
     let carries_retrys_id = policy.idempotency.fingerprint == Fingerprint::Call;
     Ok(Claim { begin, id: RequestId::new(call.id), carries_retrys_id })

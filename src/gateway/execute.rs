@@ -27,7 +27,7 @@ use crate::claim::{Fingerprint, Reply, TombstoneReason};
 use crate::observe::trace::Stage;
 use crate::observe::{AttemptResult, IdempotencyOutcome};
 use crate::policy::Streams;
-use crate::store::{Begun, Known, Ticket};
+use crate::store::{Asked, Begun, Known, Ticket};
 use crate::upstream::{
     Body, Failure, Finished, Flow, Head, Outcome, Permit, Plan, Reading, Response, Rules,
     UnknownReason,
@@ -65,14 +65,17 @@ pub async fn detached(call: Box<KeyedCall>, outbound: Outbound) -> HttpResponse 
 }
 
 /// Answers with what a completed record holds.
-pub fn known(claim: &Claim, known: Known, mut audit: Auditing) -> HttpResponse {
+pub fn known(claim: &Claim, known: Known, audit: Auditing) -> HttpResponse {
     match known {
         Known::Replay(stored) => replay(claim, &stored, audit),
-        Known::Conflict => {
-            audit.outcome(IdempotencyOutcome::Conflict);
-            refuse_call(claim, Refusal::conflict(), audit)
-        }
+        Known::Conflict => conflict(claim, Refusal::conflict(), audit),
+        Known::OtherRoute => conflict(claim, Refusal::other_route(), audit),
     }
+}
+
+fn conflict(claim: &Claim, refusal: Refusal, mut audit: Auditing) -> HttpResponse {
+    audit.outcome(IdempotencyOutcome::Conflict);
+    refuse_call(claim, refusal, audit)
 }
 
 fn replay(claim: &Claim, stored: &Reply, mut audit: Auditing) -> HttpResponse {
@@ -92,13 +95,14 @@ impl KeyedCall {
     async fn run(mut self: Box<Self>, outbound: Outbound, answer: Answer) {
         // The claim stage has refused a server without one.
         let domain = self.route.policy.uid.as_deref().unwrap_or_default();
-        let begun = self.worker.gateway.store.begin(domain, self.claim.begin).await;
+        let begun = self.worker.gateway.store.begin(Asked::at(domain, self.claim.begin)).await;
         let (outcome, refusal) = match begun {
             Ok(Begun::First(ticket)) => return self.execute(ticket, outbound, answer).await,
             Ok(Begun::Replay(stored)) => {
                 return deliver(answer, replay(&self.claim, &stored, self.audit));
             }
             Ok(Begun::Conflict) => (IdempotencyOutcome::Conflict, Refusal::conflict()),
+            Ok(Begun::OtherRoute) => (IdempotencyOutcome::Conflict, Refusal::other_route()),
             Ok(Begun::InFlight) => (IdempotencyOutcome::InFlight, Refusal::in_flight()),
             Ok(Begun::Unknown) => (IdempotencyOutcome::UnknownOutcome, Refusal::outcome_unknown()),
             Ok(Begun::NotReplayable) => {

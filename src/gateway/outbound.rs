@@ -44,7 +44,8 @@ impl Outbound {
             |_| Refusal::invalid_request("The request line cannot be forwarded; correct the URL.");
         let method =
             Method::from_bytes(head.method.as_str().as_bytes()).map_err(|_| unforwardable(()))?;
-        let uri = target(&policy.upstream, head.uri.query()).map_err(|_| unforwardable(()))?;
+        let upstream = policy.target.mcp().ok_or_else(|| unforwardable(()))?;
+        let uri = target(upstream, head.uri.query()).map_err(|_| unforwardable(()))?;
         let edit = Edit::new(&head.headers, policy, identity, keyed);
         let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = method;

@@ -135,7 +135,7 @@ impl Router {
         // A circuit speaks about an upstream, so it outlives a reload that keeps the upstream.
         let old = old.and_then(|routes| routes.by_path.get(&policy.path));
         let circuit = old
-            .filter(|route| route.policy.upstream == policy.upstream)
+            .filter(|route| route.policy.target == policy.target)
             .map(|route| Arc::clone(&route.circuit))
             .unwrap_or_else(|| Circuit::new(self.settings));
         let metrics = self.metrics.server(&policy.namespace, &policy.name);

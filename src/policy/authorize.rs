@@ -17,6 +17,8 @@ pub struct Request<'a> {
     pub session: Option<&'a str>,
     /// The tool of a `tools/call`; `None` for every other request.
     pub tool: Option<&'a str>,
+    /// What the policy, or a connector, declares of that tool.
+    pub declared: Option<&'a Tool>,
     /// Whether the request carries an idempotency key from any source, readable or not.
     pub keyed: bool,
     /// The present.
@@ -166,7 +168,7 @@ fn verdict<'p>(
         Err(reason) if policy.session.required || request.keyed => return Verdict::refused(reason),
         session => session.ok().flatten(),
     };
-    by_grants(policy, caller, tool, bound)
+    by_grants(policy, request, (caller, tool), bound)
 }
 
 /// A binding belongs to the server's namespace and to the callers that it names; a foreign one is
@@ -212,8 +214,8 @@ pub(crate) fn live(binding: &Binding, now: Timestamp) -> Result<(), Reason> {
 
 fn by_grants<'p>(
     policy: &'p ServerPolicy,
-    caller: &'p Principal,
-    tool: &str,
+    request: &Request<'_>,
+    (caller, tool): (&'p Principal, &str),
     session: Option<&Binding>,
 ) -> Verdict<'p> {
     let matching = policy.grants.matching(caller);
@@ -227,8 +229,9 @@ fn by_grants<'p>(
     let Some((covering, _)) = rules.clone().next() else {
         return by_default(policy, Reason::ToolNotGranted);
     };
-    let Tool { required_trust, side_effect } = policy.tool(tool).unwrap_or_default();
-    let Some(side_effect) = side_effect else {
+    let declared = request.declared;
+    let required_trust = declared.map(|tool| tool.required_trust).unwrap_or_default();
+    let Some(side_effect) = declared.and_then(|tool| tool.side_effect) else {
         return Verdict::refused(Reason::ToolSideEffectUnknown).by(covering);
     };
     let mut allowing = rules.filter(|(grant, _)| grant.allows(side_effect));

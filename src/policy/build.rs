@@ -1,19 +1,20 @@
 //! From what a document says to what is used.
 
 use actix_web::http::header::HeaderName;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use hyper::Uri;
 
 use super::auth::{self, Auth};
 use super::document::{self, Document, SCHEMA_VERSION, Text};
 use super::grant::Grants;
+use super::native::Target;
 use super::secret::{LoadedSecret, SecretSources};
 use super::server::{
     IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool, UpstreamToken,
 };
 use super::session::Bindings;
 use super::set::LoadContext;
-use super::words::Keys;
+use super::words::{Keys, SlotScope};
 use crate::claim::Pointer;
 
 /// The most characters of a server's name, namespace, uid and path.
@@ -118,7 +119,9 @@ fn assemble(identity: Identity, policy: document::Policy, parts: Parts) -> Serve
         team_id: identity.team_id,
         cluster: identity.cluster,
         path: identity.path,
-        upstream: identity.upstream,
+        target: Target::Mcp(identity.upstream),
+        retries_off: None,
+        deny_unsupported_writes: HashSet::default(),
         auth: parts.auth,
         mode: policy.mode.unwrap_or_default(),
         default_decision: policy.default_decision.unwrap_or_default(),
@@ -297,6 +300,7 @@ fn tools(listed: Vec<document::Tool>) -> Result<HashMap<String, Tool>, Mistake> 
         let meaning = Tool {
             required_trust: tool.required_trust.unwrap_or_default(),
             side_effect: tool.side_effect,
+            effect: None,
         };
         if tools.insert(tool.name, meaning).is_some() {
             return Err(wrong("is already used by an earlier tool"));
@@ -309,6 +313,7 @@ fn idempotency(rules: document::Idempotency) -> Result<IdempotencyRules, Mistake
     let keys = rules.keys.unwrap_or_default();
     Ok(IdempotencyRules {
         keys,
+        scope: SlotScope::Session,
         format: rules.format.unwrap_or_default(),
         fingerprint: rules.fingerprint.unwrap_or_default(),
         streams: rules.streams.unwrap_or_default(),

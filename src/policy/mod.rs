@@ -9,9 +9,11 @@ mod auth;
 mod authorize;
 mod build;
 mod document;
+mod effect;
 mod error;
 mod grant;
 mod mtls;
+mod native;
 mod oauth;
 mod read;
 mod reload;
@@ -28,9 +30,11 @@ pub use auth::{ApiKey, ApiKeys, Auth, MAX_API_KEYS};
 pub use authorize::{Decision, Reason, Request, authorize};
 pub(crate) use authorize::{binding, live};
 pub use build::MAX_NAME;
+pub use effect::{Effect, KeyBinding, OnUnknown};
 pub use error::{Place, PolicyError, PolicyErrors};
 pub use grant::{Grant, Grants, Subjects, ToolRule};
 pub use mtls::MtlsRules;
+pub use native::{Callable, Catalog, Credential, Native, Target};
 pub use oauth::{
     Algorithm, Introspection, MAX_INTROSPECTION_CACHE, MAX_LEEWAY, MAX_LISTED, MAX_TEXT, OAuth,
     PrincipalClaims, RESOURCE_METADATA, Resource, endpoint_url,
@@ -39,14 +43,14 @@ pub(crate) use reload::{Digest, SETTLE, Tracker, every_so_often, settled};
 pub use reload::{Polled, Reloads};
 pub use secret::LoadedSecret;
 pub use server::{
-    IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool, UpstreamToken,
+    IdempotencyRules, MAX_KEY_POINTERS, RetriesOff, ServerPolicy, SessionRules, Tool, UpstreamToken,
 };
 pub use session::{Binding, MAX_SESSIONS, MAX_SESSIONS_BYTES, SessionsFile};
 pub use set::{LoadContext, MAX_DOCUMENT_BYTES, MAX_SERVERS, PolicySet};
 pub use slots::MAX_REMEMBERED;
 pub(crate) use values::{HexDigest, duration};
 pub use watch::{PolicyWatch, SessionsWatch};
-pub use words::{DefaultDecision, Keys, Mode, RuleDecision, SideEffect, Streams, Trust};
+pub use words::{DefaultDecision, Keys, Mode, RuleDecision, SideEffect, SlotScope, Streams, Trust};
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,18 @@
 //! One governed server, as it is used: every text parsed, every lookup by name.
 
 use std::fmt;
+use std::sync::Arc;
 
 use actix_web::http::header::HeaderName;
-use hashbrown::HashMap;
-use hyper::Uri;
+use hashbrown::{HashMap, HashSet};
 
 use super::auth::Auth;
+use super::effect::Effect;
 use super::grant::Grants;
+use super::native::Target;
 use super::secret::LoadedSecret;
 use super::session::{Binding, Bindings};
-use super::words::{DefaultDecision, Keys, Mode, SideEffect, Streams, Trust};
+use super::words::{DefaultDecision, Keys, Mode, SideEffect, SlotScope, Streams, Trust};
 use crate::claim::{Fingerprint, KeyFormat, Pointer};
 
 /// The policy of one MCP server (CONTRACT section 9). Its `Debug` names the server and no more: an
@@ -29,8 +31,10 @@ pub struct ServerPolicy {
     pub cluster: Option<String>,
     /// Where it is served; unique among servers, starts with `/`.
     pub path: String,
-    /// Where its requests go: absolute, `http` or `https`.
-    pub upstream: Uri,
+    /// Where its tool calls go.
+    pub target: Target,
+    /// How a broker's own retries are switched off; `None` for a server that is none.
+    pub retries_off: Option<RetriesOff>,
     /// How its callers are authenticated.
     pub auth: Auth,
     /// Whether its policy is enforced.
@@ -39,6 +43,8 @@ pub struct ServerPolicy {
     pub default_decision: DefaultDecision,
     /// The policy's own generation; empty where the document has none.
     pub policy_version: String,
+    /// Environments in which a tool that writes needs a vendor that dedupes.
+    pub deny_unsupported_writes: HashSet<String>,
     /// What it asks of sessions.
     pub session: SessionRules,
     /// Who may call which tools.
@@ -62,13 +68,13 @@ impl fmt::Debug for ServerPolicy {
 
 impl ServerPolicy {
     /// What the policy knows of a tool.
-    pub fn tool(&self, name: &str) -> Option<Tool> {
-        self.tools.get(name).copied()
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.get(name)
     }
 
     /// Every tool that the policy knows, in no order.
-    pub fn tools(&self) -> impl ExactSizeIterator<Item = (&str, Tool)> {
-        self.tools.iter().map(|(name, tool)| (name.as_str(), *tool))
+    pub fn tools(&self) -> impl ExactSizeIterator<Item = (&str, &Tool)> {
+        self.tools.iter().map(|(name, tool)| (name.as_str(), tool))
     }
 
     /// The policy's own binding of this name in the server's namespace; the sessions file's goes
@@ -108,12 +114,27 @@ pub struct UpstreamToken {
 }
 
 /// What a policy knows of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tool {
     /// The trust that a call needs.
     pub required_trust: Trust,
     /// What a call does; unknown where the document does not say.
     pub side_effect: Option<SideEffect>,
+    /// What its document declares of its effect, if anything.
+    pub effect: Option<Arc<Effect>>,
+}
+
+/// What tells a broker not to retry by itself, on every call (EFFECTS section 5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RetriesOff {
+    /// It has no retries of its own.
+    NoneExist,
+    /// A header and its value.
+    Header(hyper::header::HeaderName, hyper::header::HeaderValue),
+    /// A member of the query and its value, percent-encoded.
+    Query(String),
+    /// A place in the body and the JSON text that stands there.
+    Body(Pointer, String),
 }
 
 /// What a server promises to keyed calls (CONTRACT sections 3 and 4).
@@ -121,6 +142,8 @@ pub struct Tool {
 pub struct IdempotencyRules {
     /// Whether it takes keys.
     pub keys: Keys,
+    /// What makes a slot.
+    pub scope: SlotScope,
     /// What a key looks like.
     pub format: KeyFormat,
     /// What makes two requests the same call.

@@ -74,6 +74,8 @@ pub enum Keys {
     /// A call may carry one.
     #[default]
     Optional,
+    /// A call without one is given one.
+    Always,
     /// A key is refused.
     Off,
 }
@@ -94,6 +96,8 @@ pub enum SlotScope {
     /// Principal and session.
     #[default]
     Session,
+    /// Workspace and connection.
+    Workspace,
 }
 
 /// How callers are authenticated.

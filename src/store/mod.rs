@@ -1,7 +1,9 @@
 //! The store: one interface, one behaviour (STORE section 1).
 
+mod asked;
 pub mod clock;
 pub mod memory;
+pub mod receipt;
 pub mod redis;
 mod ticket;
 
@@ -9,8 +11,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub use asked::{Asked, Domain};
 pub use clock::{Clock, MonotonicClock};
-pub use ticket::{SettleOnDrop, Ticket};
+pub use receipt::{Receipt, ReceiptId, ReceiptPage, ReceiptQuery};
+pub use ticket::{Notes, SettleOnDrop, Ticket};
 
 pub use crate::claim::{Begin, Settled};
 use crate::claim::{CapacityLimit, Reply, TombstoneReason};
@@ -27,6 +31,9 @@ pub enum Begun {
     Replay(Arc<Reply>),
     /// Any record under another hash.
     Conflict,
+    /// A record under the same hash that was claimed for another destination
+    /// ([`Pin`](crate::claim::protocol::Pin)).
+    OtherRoute,
     /// In flight under the same hash.
     InFlight,
     /// A tombstone: the outcome is unknown.
@@ -44,6 +51,8 @@ pub enum Known {
     Replay(Arc<Reply>),
     /// Under another hash.
     Conflict,
+    /// Under the same hash, for another destination.
+    OtherRoute,
 }
 
 impl From<Known> for Begun {
@@ -51,6 +60,7 @@ impl From<Known> for Begun {
         match known {
             Known::Replay(reply) => Self::Replay(reply),
             Known::Conflict => Self::Conflict,
+            Known::OtherRoute => Self::OtherRoute,
         }
     }
 }
@@ -128,9 +138,13 @@ pub trait Store: Send + Sync + 'static {
     /// Takes a free slot, or says what holds it. Atomic: of N concurrent begins on a free slot
     /// exactly one is [`Begun::First`].
     ///
-    /// `domain` is the server's uid, which the digests of `begin` cover. A store that is shared
-    /// keeps and bounds the records of each domain apart; one in memory does not care.
-    fn begin(&self, domain: &str, begin: Begin) -> StoreFuture<'_, Begun>;
+    /// It reserves the first attempt, and opens the receipt where one is asked for.
+    fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun>;
+
+    /// Reserves the next attempt under a claim, durably where the store is durable, before its
+    /// first byte is sent (EFFECTS section 5). [`Settled::Stale`]: the claim is no longer ours, and
+    /// nothing may be sent.
+    fn reserve_attempt(&self, ticket: &mut Ticket) -> StoreFuture<'_, Settled>;
 
     /// Settles a claim with its reply.
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled>;
@@ -138,8 +152,19 @@ pub trait Store: Send + Sync + 'static {
     /// Settles a claim as a tombstone.
     fn tombstone(&self, ticket: Ticket, reason: TombstoneReason) -> StoreFuture<'_, Settled>;
 
-    /// Settles a claim by freeing its slot: only where nothing was executed.
+    /// Settles a claim by freeing its slot: only where nothing was executed. A claim that took an
+    /// unknown record again settles as unknown instead, since nothing is known of what went before.
     fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled>;
+
+    /// A receipt, while it is kept.
+    fn receipt(&self, _id: ReceiptId) -> StoreFuture<'_, Option<Receipt>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// A page of receipts, newest first.
+    fn receipts(&self, _query: ReceiptQuery) -> StoreFuture<'_, ReceiptPage> {
+        Box::pin(std::future::ready(Ok(ReceiptPage::default())))
+    }
 
     /// Occupancy, without a scan.
     fn occupancy(&self) -> Occupancy;

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+use super::receipt::AttemptEnd;
 use crate::claim::{Fence, SlotKey};
 
 /// What a dropped ticket calls: the store's way to write `tombstone(unknown)` without waiting.
@@ -24,12 +27,51 @@ pub struct Ticket {
     fence: Fence,
     home: usize,
     guard: Option<Arc<dyn SettleOnDrop>>,
+    notes: Notes,
+}
+
+/// What a receipt will be told of the attempts under a ticket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notes {
+    /// The number of the attempt that is reserved and not ended yet, or ended last.
+    pub attempt: u32,
+    /// How attempts ended that the receipt has not been told of, each with its number.
+    pub ended: SmallVec<[(u32, AttemptEnd); 2]>,
+    /// The reserved attempt was given up before a connection was tried.
+    pub untried: bool,
 }
 
 impl Ticket {
     /// A ticket of the claim `fence` on `slot`, kept by part `home` of the store.
     pub fn new(slot: SlotKey, fence: Fence, home: usize, guard: Arc<dyn SettleOnDrop>) -> Self {
-        Self { slot, fence, home, guard: Some(guard) }
+        Self::numbered(slot, fence, home, guard, 1)
+    }
+
+    /// A ticket whose first reserved attempt has this number, after a redispatch.
+    pub fn numbered(
+        slot: SlotKey,
+        fence: Fence,
+        home: usize,
+        guard: Arc<dyn SettleOnDrop>,
+        attempt: u32,
+    ) -> Self {
+        let notes = Notes { attempt, ended: SmallVec::new(), untried: false };
+        Self { slot, fence, home, guard: Some(guard), notes }
+    }
+
+    /// The number of the attempt that is reserved; a store counts it up.
+    pub fn attempt(&self) -> u32 {
+        self.notes.attempt
+    }
+
+    /// The reserved attempt ended; its receipt learns of it with the next reservation or the settle.
+    pub fn ended(&mut self, end: AttemptEnd) {
+        self.notes.ended.push((self.notes.attempt, end));
+    }
+
+    /// The reserved attempt is given up before a connection was tried: a settle takes it back.
+    pub fn untried(&mut self) {
+        self.notes.untried = true;
     }
 
     /// The claimed slot.
@@ -44,9 +86,21 @@ impl Ticket {
     }
 
     /// Takes the ticket apart for a settle: from here on dropping does nothing.
-    pub(crate) fn into_parts(mut self) -> (SlotKey, Fence, usize) {
+    pub(crate) fn into_parts(mut self) -> (SlotKey, Fence, usize, Notes) {
         self.guard = None;
-        (self.slot, self.fence, self.home)
+        let notes = Notes { attempt: self.notes.attempt, ended: SmallVec::new(), untried: false };
+        (self.slot, self.fence, self.home, std::mem::replace(&mut self.notes, notes))
+    }
+
+    /// The next attempt is reserved: what the receipt is told of the ones before.
+    pub(crate) fn reserve(&mut self) -> (SlotKey, Fence, usize, Notes) {
+        self.notes.attempt += 1;
+        let notes = Notes {
+            attempt: self.notes.attempt,
+            ended: std::mem::take(&mut self.notes.ended),
+            untried: false,
+        };
+        (self.slot, self.fence, self.home, notes)
     }
 }
 

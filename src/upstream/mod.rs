@@ -18,6 +18,7 @@ pub mod outcome;
 mod pool;
 mod reading;
 mod renumber;
+mod statuses;
 mod trust;
 
 pub use answer::RequestId;
@@ -28,4 +29,5 @@ pub use failure::{AmbiguousCause, Failure, UnsentCause};
 pub use outcome::{Head, NotKept, Outcome, Plan, Rules, UnknownReason};
 pub use reading::{Finished, Flow, Reading};
 pub use renumber::replace_id;
+pub use statuses::{STATUSES, StatusSet, Statuses};
 pub use trust::{Trust, TrustError};

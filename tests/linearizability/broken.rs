@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use onceward::claim::{Limits, Millis, Reply, SlotKey, TombstoneReason};
 use onceward::store::memory::MemoryStore;
 use onceward::store::{
-    Begin, Begun, Known, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
+    Asked, Begin, Begun, Known, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
 };
 
 use crate::clock::ManualClock;
@@ -49,9 +49,9 @@ impl Broken {
     async fn begin_wrongly(&self, begin: Begin) -> Result<Begun, StoreError> {
         let odd = self.begins.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.wrong == Wrong::HasTwoMinds && odd {
-            return Store::begin(&*self.other, "", begin).await;
+            return Store::begin(&*self.other, Asked::at("", begin)).await;
         }
-        let begun = Store::begin(&*self.inner, "", begin).await?;
+        let begun = Store::begin(&*self.inner, Asked::at("", begin)).await?;
         match (begun, self.remembered(begin.slot)) {
             (Begun::First(ticket), Some(reply)) if self.wrong == Wrong::RemembersTheGone => {
                 self.inner.release(ticket).await?;
@@ -67,8 +67,12 @@ impl Store for Broken {
         None
     }
 
-    fn begin(&self, _: &str, begin: Begin) -> StoreFuture<'_, Begun> {
-        Box::pin(self.begin_wrongly(begin))
+    fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
+        Box::pin(self.begin_wrongly(asked.begin))
+    }
+
+    fn reserve_attempt(&self, ticket: &mut Ticket) -> StoreFuture<'_, Settled> {
+        self.inner.reserve_attempt(ticket)
     }
 
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {

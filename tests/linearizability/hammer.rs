@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use onceward::claim::{Limits, Millis, Reply, Settled, TombstoneReason};
-use onceward::store::{Begun, Store, StoreError, Ticket};
+use onceward::store::{Asked, Begun, Store, StoreError, Ticket};
 
 use crate::checker::is_linearizable;
 use crate::clock::ManualClock;
@@ -164,7 +164,7 @@ impl Caller<'_> {
         let slot = self.random.below(u64::from(slots)) as u8;
         let hash = u8::from(self.random.below(8) == 0);
         let pending = self.recorder.call(Call::Begin { slot, hash });
-        let mut asking = self.store.begin(DOMAIN, begin_on(slot, hash));
+        let mut asking = self.store.begin(Asked::at(DOMAIN, begin_on(slot, hash)));
         let begun = if self.random.below(16) == 0 {
             match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(begun) => begun,
@@ -184,6 +184,7 @@ impl Caller<'_> {
             }
             Ok(Begun::Replay(reply)) => Told::Replay(claim_of(&reply)),
             Ok(Begun::Conflict) => Told::Conflict,
+            Ok(Begun::OtherRoute) => panic!("no route was declared"),
             Ok(Begun::InFlight) => Told::InFlight,
             Ok(Begun::Unknown) => Told::Tombstone { unknown: true },
             Ok(Begun::NotReplayable) => Told::Tombstone { unknown: false },

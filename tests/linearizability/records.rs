@@ -11,7 +11,7 @@ use onceward::claim::{
     Begin, CompletionSeq, Fence, Limits, Millis, Reply, RequestHash, Settled, TombstoneReason,
 };
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{Begun, Store, Ticket};
+use onceward::store::{Asked, Begun, Store, Ticket};
 use redis::Commands;
 
 use crate::hammer::{DOMAIN, Random, limits};
@@ -150,6 +150,7 @@ fn outcome(begun: &Begun) -> Outcome {
         Begun::First(_) => Outcome::First(Fence(0)),
         Begun::Replay(reply) => Outcome::Replay(Arc::clone(reply)),
         Begun::Conflict => Outcome::Conflict,
+        Begun::OtherRoute => Outcome::OtherRoute,
         Begun::InFlight => Outcome::InFlight,
         Begun::Unknown => Outcome::Tombstone(TombstoneReason::Unknown),
         Begun::NotReplayable => Outcome::Tombstone(TombstoneReason::NotReplayable),
@@ -172,7 +173,7 @@ async fn begin(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) {
     let (now, before) = (world.now(), world.records());
     let call = CallId(world.asked.len() as u64);
     world.asked.push(call);
-    let begun = world.store.begin(DOMAIN, begin).await.expect("an answer");
+    let begun = world.store.begin(Asked::at(DOMAIN, begin)).await.expect("an answer");
     world.answered.push(call);
     let after = world.records();
     invariant::p1_one_execution(&before, &after, now)
@@ -261,14 +262,16 @@ fn ok() -> Reply {
 impl World {
     /// A claim whose lease has ended.
     async fn lapsed(&mut self, slot: u8) -> Ticket {
-        let begun = self.store.begin(DOMAIN, begin_on(slot, 0)).await.expect("an answer");
+        let begun =
+            self.store.begin(Asked::at(DOMAIN, begin_on(slot, 0))).await.expect("an answer");
         let Begun::First(ticket) = begun else { panic!("slot {slot} is not free: {begun:?}") };
         self.advance(LEASE);
         ticket
     }
 
     async fn finds(&self, slot: u8) -> Outcome {
-        let begun = self.store.begin(DOMAIN, begin_on(slot, 0)).await.expect("an answer");
+        let begun =
+            self.store.begin(Asked::at(DOMAIN, begin_on(slot, 0))).await.expect("an answer");
         outcome(&begun)
     }
 }
@@ -315,7 +318,7 @@ async fn a_ticket_says_no_before_its_lease_can_have_ended() {
     let lease = Duration::from_secs(3);
     let world = World::leased(&server, "held:".to_owned(), Limits::default(), lease);
     let asked = Instant::now();
-    let begun = world.store.begin(DOMAIN, begin_on(0, 0)).await.expect("an answer");
+    let begun = world.store.begin(Asked::at(DOMAIN, begin_on(0, 0))).await.expect("an answer");
     let Begun::First(ticket) = begun else { panic!("the slot is free") };
     // Renewed, it is held for longer than one lease.
     while asked.elapsed() < lease * 2 {

@@ -3,7 +3,8 @@
 
 use onceward::claim::protocol::Outcome;
 use onceward::claim::{
-    Begin, CapacityLimit, Limits, PrincipalId, RequestHash, ScopeId, SlotKey, TombstoneReason,
+    Begin, CapacityLimit, Dispatch, Limits, PrincipalId, RequestHash, ScopeId, SlotKey,
+    TombstoneReason,
 };
 
 /// The limits as plain numbers.
@@ -203,6 +204,7 @@ pub fn begin_on(slot: u8, hash: u8) -> Begin {
         scope: ScopeId::from_bytes(digest(scope)),
         principal: PrincipalId::from_bytes(digest(scope / SCOPES_PER_PRINCIPAL)),
         hash: RequestHash::from_bytes(digest(hash)),
+        dispatch: Dispatch::UNDECLARED,
     }
 }
 

@@ -17,11 +17,12 @@ use idempotent::{CachedResponse, IdempotencyEntry, IdempotencyKey, Metadata};
 use onceward::claim::protocol::{CallId, Outcome, ShardDecision, ShardId, ToShard};
 use onceward::claim::shard::Shard;
 use onceward::claim::{
+    Dispatch,
     Begin, Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId, Settlement, SlotKey,
 };
 use onceward::ledger::{Ledger, ShardLedger};
 use onceward::store::memory::MemoryStore;
-use onceward::store::{Begun, MonotonicClock, Store};
+use onceward::store::{Asked, Begun, MonotonicClock, Store};
 use tokio::runtime::Runtime;
 
 const RECORDS: u64 = 1_000_000;
@@ -93,8 +94,7 @@ fn begin(k: u64) -> Begin {
         slot: SlotKey::from_bytes(digest(k, shard)),
         scope: ScopeId::from_bytes(digest(k / PER_SCOPE, shard)),
         principal: PrincipalId::from_bytes(digest(principal, shard)),
-        hash: RequestHash::from_bytes(digest(k, 0)),
-    }
+        hash: RequestHash::from_bytes(digest(k, 0)), dispatch: Dispatch::UNDECLARED }
 }
 
 fn limits() -> Limits {
@@ -154,7 +154,7 @@ async fn store() -> impl Sized {
 
 /// Claims and completes slot `k`, unless its scope has too much in flight.
 async fn claim(store: &MemoryStore, k: u64) -> bool {
-    match Store::begin(store, begin(k)).await {
+    match Store::begin(store, Asked::at("", begin(k))).await {
         Ok(Begun::First(ticket)) => store.complete(ticket, reply()).await.is_ok(),
         Ok(Begun::Capacity(_)) => false,
         other => panic!("{other:?} instead of a first"),

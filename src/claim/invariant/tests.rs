@@ -34,7 +34,13 @@ fn tombstone(expires: u64) -> StateView {
 
 fn begin(slot: u8, scope: u8, principal: u8) -> Begin {
     let record = record(slot, scope, principal, StateView::InFlight);
-    Begin { slot: record.slot, scope: record.scope, principal: record.principal, hash: record.hash }
+    Begin {
+        slot: record.slot,
+        scope: record.scope,
+        principal: record.principal,
+        hash: record.hash,
+        dispatch: crate::claim::Dispatch::UNDECLARED,
+    }
 }
 
 /// What a principal, or a scope of it, counts.

@@ -201,7 +201,7 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
-    use crate::claim::{RequestHash, SlotKey};
+    use crate::claim::{Dispatch, RequestHash, SlotKey};
 
     fn begin(principal: u32, scope: u32) -> Begin {
         let digest = |number: u32| Sha256::digest(number.to_be_bytes()).into();
@@ -210,6 +210,7 @@ mod tests {
             scope: ScopeId::from_bytes(digest(scope)),
             principal: PrincipalId::from_bytes(digest(principal)),
             hash: RequestHash::from_bytes([0; 32]),
+            dispatch: Dispatch::UNDECLARED,
         }
     }
 

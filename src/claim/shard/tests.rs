@@ -13,8 +13,8 @@ use crate::claim::protocol::{
 };
 use crate::claim::shared::Shared;
 use crate::claim::{
-    Begin, CapacityLimit, Completion, CompletionSeq, Fence, Reply, RequestHash, ScopeId, Settled,
-    Settlement, SlotKey, TombstoneReason,
+    Begin, CapacityLimit, Completion, CompletionSeq, Dispatch, Fence, Reply, RequestHash, ScopeId,
+    Settled, Settlement, SlotKey, TombstoneReason,
 };
 use crate::ledger::{PlainLedger, PlainShard};
 
@@ -32,6 +32,7 @@ fn begin(principal: u64, slot: u64) -> Begin {
         scope: ScopeId::from_bytes(digest(principal)),
         principal: PrincipalId::from_bytes(digest(principal)),
         hash: RequestHash::from_bytes(digest(0)),
+        dispatch: Dispatch::UNDECLARED,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::gateway::tls::Material;
 use crate::observe::Endpoint;
 use crate::policy::{
     Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, OAuth, PolicySet,
-    PrincipalClaims, ServerPolicy, SessionsFile, Streams,
+    PrincipalClaims, ServerPolicy, SessionsFile, Streams, Target,
 };
 use crate::store::redis::Examination;
 use crate::urls::shown;
@@ -211,7 +211,12 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     writeln!(f, "\nserver {}", server.name)?;
     writeln!(f, "  namespace   {}", or_none(&server.namespace))?;
     writeln!(f, "  uid         {}", or_none(server.uid.as_deref().unwrap_or_default()))?;
-    writeln!(f, "  route       {} to {}", server.path, shown(&server.upstream))?;
+    match &server.target {
+        Target::Mcp(uri) => writeln!(f, "  route       {} to {}", server.path, shown(uri))?,
+        Target::Native(native) => {
+            writeln!(f, "  route       {} to {}", server.path, native.connectors().join(", "))?;
+        }
+    }
     match &server.auth {
         Auth::ApiKey(keys) => writeln!(f, "  auth        api_key (keys: {})", keys.len())?,
         Auth::OAuth(rules) => oauth(f, rules)?,
@@ -272,6 +277,7 @@ fn mtls(f: &mut fmt::Formatter<'_>, rules: &MtlsRules) -> fmt::Result {
 fn idempotency(f: &mut fmt::Formatter<'_>, rules: &IdempotencyRules) -> fmt::Result {
     let keys = match rules.keys {
         Keys::Optional => "optional",
+        Keys::Always => "always",
         Keys::Off => return writeln!(f, "  keys        off"),
     };
     let format = match rules.format {

@@ -139,7 +139,10 @@ mod tests {
             [(DEFAULT_PATH, Streams::Tombstone), (RECORDED_PATH, Streams::Record)]
         {
             let server = policy.server(path).expect(path);
-            assert_eq!(server.upstream.to_string(), "http://127.0.0.1:9000/mcp");
+            assert_eq!(
+                server.target.mcp().expect("an MCP server").to_string(),
+                "http://127.0.0.1:9000/mcp"
+            );
             assert_eq!(server.idempotency.streams, streams);
         }
         let place = folder.0.clone();

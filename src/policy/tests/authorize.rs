@@ -103,14 +103,16 @@ fn decide(case: Case) -> Decision {
 
 fn decide_at(policy: &str, sessions: &SessionsFile, case: Case, now: &str) -> Decision {
     let caller = principal(case.caller);
+    let server = server(policy);
     let request = Request {
         caller: caller.as_ref(),
         session: case.session,
         tool: case.tool,
+        declared: case.tool.and_then(|tool| server.tool(tool)),
         keyed: case.keyed,
         now: now.parse::<Timestamp>().expect("a time"),
     };
-    authorize(&server(policy), sessions, &request)
+    authorize(&server, sessions, &request)
 }
 
 fn assert_refused(case: Case, status: u16, reason: &str) {

@@ -9,7 +9,7 @@ fn the_smallest_document_has_the_contracts_defaults() {
     let server = server(&document(""));
     assert_eq!((server.name.as_str(), server.namespace.as_str()), ("payments", ""));
     assert_eq!((server.path.as_str(), server.uid.as_deref()), ("/mcp", Some("uid-1")));
-    assert_eq!(server.upstream, "http://127.0.0.1:9/mcp");
+    assert_eq!(server.target.mcp().expect("an MCP server"), "http://127.0.0.1:9/mcp");
     assert_eq!((server.mode, server.default_decision), (Mode::AllowList, DefaultDecision::Deny));
     assert_eq!(server.auth, Auth::Header);
     assert!(!server.session.required);

@@ -42,6 +42,7 @@ impl Delivery {
             }
             Some(Outcome::Replay(reply)) => Begun::Replay(reply),
             Some(Outcome::Conflict) => Begun::Conflict,
+            Some(Outcome::OtherRoute) => Begun::OtherRoute,
             Some(Outcome::InFlight) => Begun::InFlight,
             Some(Outcome::Tombstone(TombstoneReason::Unknown)) => Begun::Unknown,
             Some(Outcome::Tombstone(TombstoneReason::NotReplayable)) => Begun::NotReplayable,

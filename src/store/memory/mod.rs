@@ -28,7 +28,7 @@ use self::read_index::ReadIndex;
 use self::shard::{ShardActor, ShardInput};
 use self::supervision::Health;
 use super::{
-    Begin, Begun, Clock, Known, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
+    Asked, Begin, Begun, Clock, Known, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
 };
 use crate::claim::protocol::ShardId;
 use crate::claim::{Limits, PrincipalId, Reply, Settlement, TombstoneReason};
@@ -122,7 +122,7 @@ impl MemoryStore {
     /// Settles a ticket. It is not bounded by the mailbox: were it dropped while it waited for
     /// room, its slot would stay in flight for ever.
     async fn settle(&self, ticket: Ticket, settlement: Settlement) -> Result<Settled, StoreError> {
-        let (slot, fence, home) = ticket.into_parts();
+        let (slot, fence, home, _) = ticket.into_parts();
         let (reply, answer) = oneshot::channel();
         let input = ShardInput::Settle { slot, fence, settlement, reply: Some(reply) };
         self.directory.tell_shard(home, input);
@@ -155,8 +155,13 @@ impl Store for MemoryStore {
         self.index.look_up(begin, &*self.clock)
     }
 
-    fn begin(&self, _domain: &str, begin: Begin) -> StoreFuture<'_, Begun> {
-        Box::pin(self.begin(begin))
+    fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
+        Box::pin(self.begin(asked.begin))
+    }
+
+    fn reserve_attempt(&self, ticket: &mut Ticket) -> StoreFuture<'_, Settled> {
+        ticket.reserve();
+        Box::pin(std::future::ready(Ok(Settled::Done)))
     }
 
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {

@@ -80,7 +80,7 @@ impl Index for Arc<ReadIndex> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{Claim, Fence, Millis, PrincipalId, Reply, RequestHash, ScopeId};
+    use crate::claim::{Claim, Dispatch, Fence, Millis, PrincipalId, Reply, RequestHash, ScopeId};
     use bytes::Bytes;
 
     const EXPIRES: Millis = Millis(10);
@@ -91,6 +91,7 @@ mod tests {
             scope: ScopeId::from_bytes([2; 32]),
             principal: PrincipalId::from_bytes([3; 32]),
             hash: RequestHash::from_bytes([hash; 32]),
+            dispatch: Dispatch::UNDECLARED,
         }
     }
 

@@ -28,7 +28,7 @@ impl Delivery {
     }
 
     fn release(&self, ticket: Ticket) {
-        let (_, fence, _) = ticket.into_parts();
+        let (_, fence, _, _) = ticket.into_parts();
         let releasing = Arc::clone(&self.shared).settle(fence, Settlement::Release);
         self.shared.spawn(async move {
             if let Err(error) = releasing.await {

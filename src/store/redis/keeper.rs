@@ -14,7 +14,7 @@ use super::held::TICKET;
 use super::pool::Failure;
 use super::script::Operation;
 use super::settings::difference;
-use crate::claim::{Begin, Millis, PrincipalId, RequestHash, ScopeId, SlotKey};
+use crate::claim::{Begin, Dispatch, Millis, PrincipalId, RequestHash, ScopeId, SlotKey};
 use crate::store::StoreError;
 
 /// Between two looks at the server.
@@ -103,4 +103,5 @@ const NOBODY: Begin = Begin {
     scope: ScopeId::from_bytes([0; 32]),
     principal: PrincipalId::from_bytes([0; 32]),
     hash: RequestHash::from_bytes([0; 32]),
+    dispatch: Dispatch::UNDECLARED,
 };

@@ -100,6 +100,7 @@ mod tests {
             scope: ScopeId::from_bytes([1; DIGEST]),
             principal: PrincipalId::from_bytes([2; DIGEST]),
             hash: crate::claim::RequestHash::from_bytes([3; DIGEST]),
+            dispatch: crate::claim::Dispatch::UNDECLARED,
         };
         let keys = DomainKeys::new("app:", "uid-1:b");
         let mut all = keys.of(&begin);

@@ -40,8 +40,8 @@ use self::pool::Pool;
 use self::server_time::ServerTime;
 use self::settle::Settlement;
 use super::{
-    Begin, Begun, Clock, Known, MonotonicClock, Occupancy, SettleOnDrop, Settled, Store,
-    StoreError, StoreFuture, Ticket,
+    Asked, Begin, Begun, Clock, Domain, Known, MonotonicClock, Occupancy, SettleOnDrop, Settled,
+    Store, StoreError, StoreFuture, Ticket,
 };
 use crate::claim::{Fence, Limits, Millis, Reply, SlotKey, TombstoneReason};
 
@@ -134,7 +134,7 @@ impl RedisStore {
     fn settle(&self, ticket: Ticket, settlement: Settlement) -> StoreFuture<'_, Settled> {
         Box::pin(async move {
             // Until here a settle that is dropped is a ticket that is dropped.
-            let (_, fence, _) = ticket.into_parts();
+            let (_, fence, _, _) = ticket.into_parts();
             self.run(Arc::clone(&self.shared).settle(fence, settlement)).await
         })
     }
@@ -208,14 +208,20 @@ impl Store for RedisStore {
         None
     }
 
-    fn begin(&self, domain: &str, begin: Begin) -> StoreFuture<'_, Begun> {
-        let domain = self.shared.domains.of(domain);
+    fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
+        let (Domain::Server(name) | Domain::Workspace { id: name, .. }) = asked.domain;
+        let (domain, begin) = (self.shared.domains.of(name), asked.begin);
         Box::pin(async move {
             let asking = Asking::new(Arc::clone(&self.shared), domain, begin)?;
             let shared = Arc::clone(&self.shared);
             let delivered = self.run(async move { Ok(Delivery::new(shared, asking.run().await?)) });
             delivered.await?.accept()
         })
+    }
+
+    fn reserve_attempt(&self, ticket: &mut Ticket) -> StoreFuture<'_, Settled> {
+        ticket.reserve();
+        Box::pin(std::future::ready(Ok(Settled::Done)))
     }
 
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {

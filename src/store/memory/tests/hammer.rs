@@ -48,11 +48,11 @@ async fn worker(store: Arc<MemoryStore>, clock: Arc<ManualClock>, seed: u64, rou
         let who = caller(random.below(3), random.below(3));
         let begin = who.begin_in(random.below(2), random.below(8), random.below(2));
         if random.below(16) == 0 {
-            let mut leaving = Store::begin(&*store, "", begin);
+            let mut leaving = Store::begin(&*store, Asked::at("", begin));
             let _ = futures_util::FutureExt::now_or_never(&mut leaving);
             continue;
         }
-        let begun = Store::begin(&*store, "", begin).await;
+        let begun = Store::begin(&*store, Asked::at("", begin)).await;
         let occupancy = store.occupancy();
         assert!(occupancy.records <= 12 && occupancy.in_flight <= 6, "{occupancy:?}");
         let ticket = match begun {
@@ -113,7 +113,8 @@ async fn sweep(store: &MemoryStore, living: &[u64]) {
     store.directory.tell_every_shard(|| ShardInput::Protocol(ToShard::Tick));
     for shard in living {
         // Answered behind the tick.
-        if let Ok(Begun::First(ticket)) = Store::begin(store, "", caller(*shard, 99).begin(1)).await
+        if let Ok(Begun::First(ticket)) =
+            Store::begin(store, Asked::at("", caller(*shard, 99).begin(1))).await
         {
             store.release(ticket).await.expect("released");
         }
@@ -152,7 +153,7 @@ async fn a_shard_that_fails_in_a_crowd_hangs_nobody() {
     sweep(&store, &[1, 2]).await;
     let lost = store.occupancy();
     assert_eq!(lost.completed, 0);
-    let answer = Store::begin(&*store, "", caller(1, 7).begin(1)).await;
+    let answer = Store::begin(&*store, Asked::at("", caller(1, 7).begin(1))).await;
     let room = lost.records < 12 && lost.in_flight < 6;
     assert_eq!(matches!(answer, Ok(Begun::First(_))), room, "{answer:?} at {lost:?}");
 }

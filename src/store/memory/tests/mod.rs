@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use super::MemoryStore;
-use crate::claim::{Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId, SlotKey};
-use crate::store::{Begin, Begun, Clock, Store, StoreError, Ticket};
+use crate::claim::{Dispatch, Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId, SlotKey};
+use crate::store::{Asked, Begin, Begun, Clock, Store, StoreError, Ticket};
 
 /// A clock that stands still until it is told otherwise. It is read in the middle of a handler:
 /// now and then a reader gives way, so that others find the actor busy.
@@ -83,6 +83,7 @@ impl Caller {
             scope: ScopeId::from_bytes(digest([spread(scope), shard, number, 0])),
             principal: PrincipalId::from_bytes(digest([spread(number), shard, 0, 0])),
             hash: RequestHash::from_bytes(digest([hash, 0, 0, 0])),
+            dispatch: Dispatch::UNDECLARED,
         }
     }
 }
@@ -107,7 +108,7 @@ fn body(begun: Result<Begun, StoreError>) -> Bytes {
 
 /// Begins and completes.
 async fn complete(store: &MemoryStore, begin: Begin) {
-    let ticket = first(Store::begin(store, "", begin).await);
+    let ticket = first(Store::begin(store, Asked::at("", begin)).await);
     let settled = store.complete(ticket, reply("done")).await;
     assert_eq!(settled, Ok(crate::store::Settled::Done));
 }

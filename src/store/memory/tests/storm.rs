@@ -115,7 +115,7 @@ impl Storm {
             self.count_begin().await;
             let who = caller(random.below(SHARDS), random.below(PRINCIPALS));
             let begin = who.begin_in(random.below(2), random.below(6), random.below(8) / 7);
-            let asking = Store::begin(&*self.store, "", begin);
+            let asking = Store::begin(&*self.store, Asked::at("", begin));
             // Of those that leave, some leave at once, others while they wait.
             let patience = if random.below(4) == 0 { random.below(4) } else { u64::MAX };
             let answer = tokio::select! {
@@ -254,7 +254,7 @@ async fn lose_a_shard(limits: Limits, waited: bool) {
         let now = storm.store.occupancy();
         assert!(now.in_flight >= held.in_flight, "seed {seed}: {now:?}, it held {held:?}");
         assert_eq!(storm.store.ready(), Err(StoreError::Down));
-        let answer = Store::begin(&*storm.store, "", caller(VICTIM, 0).begin(0)).await;
+        let answer = Store::begin(&*storm.store, Asked::at("", caller(VICTIM, 0).begin(0))).await;
         assert_eq!(answer.err(), Some(StoreError::Down), "seed {seed}");
         assert_eq!(storm.store.stop().await, Ok(()));
     }
@@ -289,7 +289,7 @@ async fn a_coordinator_that_fails_frees_nothing_and_hangs_nobody() {
 async fn a_stop_among_begins_answers_everybody() {
     for seed in seeds(SEEDS) {
         let (storm, _) = rage(seed, Fault::Stop, crowded()).await;
-        let answer = Store::begin(&*storm.store, "", caller(0, 0).begin(0)).await;
+        let answer = Store::begin(&*storm.store, Asked::at("", caller(0, 0).begin(0))).await;
         assert_eq!(answer.err(), Some(StoreError::Stopping), "seed {seed}");
         assert_eq!(storm.store.ready(), Err(StoreError::Stopping));
     }

@@ -1,0 +1,246 @@
+//! Receipts: what a claim was, every attempt under it and what it came to, for longer than its
+//! record stands (EFFECTS section 6).
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::asked::Domain;
+use crate::claim::SlotKey;
+
+/// The name of a receipt: `rcpt_`, 16 hex digits that tell its domain, 32 of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReceiptId(Box<str>);
+
+impl ReceiptId {
+    const PREFIX: &str = "rcpt_";
+    const DOMAIN: usize = 16;
+    const LENGTH: usize = Self::PREFIX.len() + Self::DOMAIN + 32;
+
+    /// A name for a receipt of `domain`, made of 16 random bytes.
+    pub fn new(domain: &Domain<'_>, random: [u8; 16]) -> Self {
+        let own = u128::from_be_bytes(random);
+        Self(format!("{}{}{own:032x}", Self::PREFIX, domain.digits()).into())
+    }
+
+    /// Reads a name; `None` for what is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix(Self::PREFIX)?;
+        let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_one = text.len() == Self::LENGTH && digits.bytes().all(hex);
+        is_one.then(|| Self(text.into()))
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a receipt of this name is one of `domain`'s.
+    pub fn is_of(&self, domain: &Domain<'_>) -> bool {
+        self.0[Self::PREFIX.len()..].starts_with(&domain.digits())
+    }
+}
+
+impl fmt::Display for ReceiptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is known when a claim is made. No payload, and a raw key in scope `workspace` alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// The effective key; scope `workspace` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Box<str>>,
+    /// The slot, 64 hex digits.
+    pub key_hash: Box<str>,
+    /// What was asked, 64 hex digits.
+    pub request_hash: Box<str>,
+    /// The workspace, in scope `workspace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Box<str>>,
+    /// The caller's human.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub human: Option<Box<str>>,
+    /// The caller's agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Box<str>>,
+    /// The caller's team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<Box<str>>,
+    /// The governed session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Box<str>>,
+    /// The server's namespace.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub namespace: Box<str>,
+    /// The server's name.
+    pub server: Box<str>,
+    /// The tool as it was called.
+    pub tool: Box<str>,
+    /// The route record: the non-secret facts of the target, as JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Box<str>>,
+    /// How the key reaches the vendor; `None` for a tool without an effect spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<Box<str>>,
+    /// When the claim was asked for, which reserves the first attempt.
+    pub opened_at: Timestamp,
+}
+
+/// One outbound attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// From 1; a redispatch goes on counting.
+    pub number: u32,
+    /// When it was reserved, before its first byte was sent.
+    pub reserved_at: Timestamp,
+    /// How it ended; `None` while it runs, and for good where the gateway died under it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<AttemptEnd>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptEnd {
+    /// What came of it.
+    pub result: AttemptResult,
+    /// From the reservation, in milliseconds.
+    pub duration_ms: u64,
+}
+
+impl AttemptEnd {
+    /// An end after this long.
+    pub fn after(result: AttemptResult, duration: Duration) -> Self {
+        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self { result, duration_ms }
+    }
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptResult {
+    /// A whole reply of this HTTP status.
+    Replied(u16),
+    /// Proven that nothing was sent.
+    Unsent,
+    /// No reply, or no further part of it, in time.
+    Timeout,
+    /// The exchange broke off.
+    Disconnected,
+}
+
+/// What a claim came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiptOutcome {
+    /// The call runs, or its owner died: then its record lapses to unknown.
+    InFlight,
+    /// The reply is kept.
+    Completed,
+    /// The tool ran and answered; the reply is not kept.
+    NotReplayable,
+    /// Nobody can say whether the tool ran.
+    Unknown,
+    /// Nothing was executed.
+    Released,
+}
+
+impl ReceiptOutcome {
+    /// The word of a receipt.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InFlight => "in_flight",
+            Self::Completed => "completed",
+            Self::NotReplayable => "not_replayable",
+            Self::Unknown => "unknown",
+            Self::Released => "released",
+        }
+    }
+}
+
+/// A receipt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Receipt {
+    /// Its name.
+    pub id: ReceiptId,
+    /// What was known when the claim was made.
+    #[serde(flatten)]
+    pub opening: Opening,
+    /// How many attempts were reserved, and not taken back before a connection was tried.
+    pub attempt_count: u32,
+    /// Every attempt, in order; a number that was taken back is not among them.
+    pub attempts: Vec<Attempt>,
+    /// What the claim came to.
+    pub outcome: ReceiptOutcome,
+    /// When it came to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled_at: Option<Timestamp>,
+}
+
+/// Which receipts are asked for; what is `None` is not asked about. Newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReceiptQuery {
+    /// Those of one workspace.
+    pub workspace: Option<String>,
+    /// Those of servers of this name.
+    pub server: Option<String>,
+    /// Of this tool.
+    pub tool: Option<String>,
+    /// Whose caller has this human, agent or team.
+    pub principal: Option<String>,
+    /// Of this governed session.
+    pub session: Option<String>,
+    /// Whose slot begins with these hex digits.
+    pub key_hash: Option<String>,
+    /// That came to this.
+    pub outcome: Option<ReceiptOutcome>,
+    /// Older than this one, which a page named as its last.
+    pub after: Option<ReceiptId>,
+    /// The most of one page, at most [`MAX_RECEIPT_PAGE`].
+    pub limit: usize,
+}
+
+/// The most receipts of one page.
+pub const MAX_RECEIPT_PAGE: usize = 200;
+
+impl ReceiptQuery {
+    /// Whether a receipt is asked for; `after` and `limit` aside.
+    pub fn matches(&self, receipt: &Receipt) -> bool {
+        let opening = &receipt.opening;
+        let is = |asked: &Option<String>, found: Option<&str>| {
+            asked.as_deref().is_none_or(|asked| found == Some(asked))
+        };
+        let parts = [&opening.human, &opening.agent, &opening.team];
+        let named = |asked: &String| parts.iter().any(|part| part.as_deref() == Some(asked));
+        is(&self.workspace, opening.workspace.as_deref())
+            && is(&self.server, Some(&opening.server))
+            && is(&self.tool, Some(&opening.tool))
+            && self.principal.as_ref().is_none_or(named)
+            && is(&self.session, opening.session.as_deref())
+            && self.key_hash.as_deref().is_none_or(|hash| opening.key_hash.starts_with(hash))
+            && self.outcome.is_none_or(|outcome| receipt.outcome == outcome)
+    }
+}
+
+/// A page of receipts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReceiptPage {
+    /// Newest first.
+    pub receipts: Vec<Receipt>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<ReceiptId>,
+}
+
+impl Opening {
+    /// Hex digits of a slot, as a receipt names it.
+    pub fn hex_of(slot: &SlotKey) -> Box<str> {
+        slot.to_string().into()
+    }
+}

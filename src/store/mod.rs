@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use asked::{Asked, Domain};
 pub use clock::{Clock, MonotonicClock};
-pub use receipt::{Receipt, ReceiptId, ReceiptPage, ReceiptQuery};
+pub use receipt::{Receipt, ReceiptId, ReceiptPage, ReceiptQuery, ReceiptSettings};
 pub use ticket::{Notes, SettleOnDrop, Ticket};
 
 pub use crate::claim::{Begin, Settled};

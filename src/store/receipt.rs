@@ -244,3 +244,20 @@ impl Opening {
         slot.to_string().into()
     }
 }
+
+/// How long receipts are kept, and how many (`[receipts]`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiptSettings {
+    /// The most, in memory of the process, in Redis of each domain; 0 keeps none. The oldest goes
+    /// first.
+    pub entries: u32,
+    /// From the claim on.
+    pub retention: Duration,
+}
+
+impl Default for ReceiptSettings {
+    /// 4096 receipts, a day.
+    fn default() -> Self {
+        Self { entries: 4096, retention: Duration::from_secs(24 * 60 * 60) }
+    }
+}

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::canonical::{Writer, canonical};
 use super::json::{Kind, Value};
 use super::key::Key;
-use super::{PrincipalId, RequestHash, ScopeId, SlotKey};
+use super::{DispatchHash, PrincipalId, RequestHash, ScopeId, SlotKey};
 
 /// What of a call decides whether a retry means the same (`idempotency.fingerprint`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -132,6 +132,12 @@ pub fn scope_id(server_uid: &str, subject: &Subject<'_>, session: &str) -> Scope
 /// server and round, and tells nothing about the client's key.
 pub fn vendor_key(slot: &SlotKey, server_uid: &str) -> Key {
     Key::from_digest(&digest(&[b"onceward.vendor.v1", slot.as_bytes(), server_uid.as_bytes()]))
+}
+
+/// The fingerprint of where a call goes: the non-secret facts of its target, as canonical JSON, and
+/// how the key reaches it.
+pub fn dispatch_hash(facts: &[u8], binding: &str) -> DispatchHash {
+    DispatchHash::from_bytes(digest(&[b"onceward.dispatch.v1", facts, binding.as_bytes()]))
 }
 
 /// The slot of a call in scope `workspace`, where callers, sessions and servers share slots.

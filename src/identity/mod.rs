@@ -32,16 +32,22 @@ use crate::policy::{Auth, Mode, ServerPolicy, SessionsFile};
 pub struct Verified {
     principal: Principal,
     session: Option<Arc<str>>,
+    workspace: Option<Arc<str>>,
 }
 
 impl Verified {
     fn new(principal: &Principal) -> Self {
-        Self { principal: principal.clone(), session: None }
+        Self { principal: principal.clone(), session: None, workspace: None }
     }
 
     /// Who it is.
     pub fn principal(&self) -> &Principal {
         &self.principal
+    }
+
+    /// The workspace that the credential selects, in scope `workspace`.
+    pub fn workspace(&self) -> Option<&Arc<str>> {
+        self.workspace.as_ref()
     }
 
     /// The governed session that the credential itself names (`mtls`); no header is asked then.

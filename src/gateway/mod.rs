@@ -33,6 +33,7 @@ pub mod native;
 pub mod outbound;
 pub mod pipeline;
 pub mod propagate;
+pub mod receipts;
 pub mod relay;
 pub mod reply;
 pub mod resource_metadata;

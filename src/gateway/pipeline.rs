@@ -26,7 +26,8 @@ use super::outbound::{Forwarded, Outbound};
 use super::router::Route;
 use super::state::{Gateway, Worker};
 use super::{
-    authenticate, authorize, cors, dispatch, era, execute, key, native, resource_metadata, telling,
+    authenticate, authorize, cors, dispatch, era, execute, key, native, receipts,
+    resource_metadata, telling,
 };
 use crate::claim::{Document, Key};
 use crate::identity::{Credentials, Identity, Peer, Verified};
@@ -54,7 +55,10 @@ pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>
             response
         }
         None => match admit::head(gateway, request.head()) {
-            Err(refusal) => refuse(audit, &refusal, None),
+            Err(refusal) => match receipts::asked(gateway, request.head()) {
+                Some(route) => own_receipts(gateway, &route, &request, audit).await,
+                None => refuse(audit, &refusal, None),
+            },
             Ok(admitted) => {
                 audit.server(&admitted.route);
                 let effective = OnceCell::new();
@@ -69,6 +73,24 @@ pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>
     }
     fit(&mut response, &request);
     response
+}
+
+/// A workspace's receipts, or why its caller does not get them.
+async fn own_receipts(
+    gateway: &Gateway,
+    route: &Route,
+    request: &HttpRequest,
+    mut audit: Auditing,
+) -> HttpResponse {
+    match receipts::answer(gateway, route, request.head()).await {
+        Ok(response) => {
+            audit.refused("receipts");
+            audit.passed();
+            audit.end(response.status());
+            response
+        }
+        Err(refusal) => refuse(audit, &refusal, None),
+    }
 }
 
 /// What the gateway answers of itself, whoever asks, with the audit's word for it.

@@ -8,7 +8,9 @@ use hashbrown::HashMap;
 use super::destination::{self, Declared, Destination};
 use crate::identity::{Issuers, Verifier};
 use crate::observe::{Metrics, ServerMetrics};
-use crate::policy::{Auth, PolicySet, PolicyWatch, RESOURCE_METADATA, Resource, ServerPolicy};
+use crate::policy::{
+    Auth, PolicySet, PolicyWatch, RESOURCE_METADATA, Resource, ServerPolicy, SlotScope,
+};
 use crate::upstream::{Circuit, CircuitSettings};
 
 /// One governed server as one exchange sees it: a snapshot that no reload changes.
@@ -106,6 +108,17 @@ impl Router {
             return None;
         }
         match self.look_up(|routes| routes.metadata.get(path).cloned()) {
+            Found::Route(route) => Some(route),
+            Found::Unknown | Found::NoPolicy => None,
+        }
+    }
+
+    /// A server whose callers are workspaces, if there is one: all of them know every workspace's
+    /// keys.
+    pub fn of_workspaces(&self) -> Option<Arc<Route>> {
+        let is_theirs =
+            |route: &&Arc<Route>| route.policy.idempotency.scope == SlotScope::Workspace;
+        match self.look_up(|routes| routes.by_path.values().find(is_theirs).cloned()) {
             Found::Route(route) => Some(route),
             Found::Unknown | Found::NoPolicy => None,
         }

@@ -7,6 +7,7 @@ use actix_web::web::Bytes;
 use crate::claim::Reply;
 use crate::gateway::claim::Claim;
 use crate::gateway::{native, reply};
+use crate::native::{VendorReply, Verdict};
 use crate::upstream::Outcome;
 
 /// A whole reply, for the first time.
@@ -27,7 +28,7 @@ pub(super) struct First<'r> {
 pub(super) fn first(claim: &Claim, first: First<'_>) -> HttpResponse {
     let content_type = first.headers.get(hyper::header::CONTENT_TYPE).map(|value| value.as_bytes());
     if claim.destination.callable().is_some() {
-        let vendor = native::VendorReply {
+        let vendor = VendorReply {
             status: first.status,
             content_type,
             body: &first.body,
@@ -50,11 +51,11 @@ pub(super) fn replay(claim: &Claim, stored: &Reply) -> HttpResponse {
         let retrys_id = claim.carries_retrys_id.then(|| claim.id.as_raw());
         return reply::replay(stored, retrys_id, &telling);
     }
-    let vendor = native::VendorReply {
+    let vendor = VendorReply {
         status: stored.status(),
         content_type,
         body: stored.body(),
-        verdict: native::Verdict::Accepted,
+        verdict: Verdict::Accepted,
     };
     let mut response = native::result(&vendor, claim.id.as_raw(), &telling);
     reply::mark_replayed(&mut response);

@@ -2,11 +2,15 @@
 
 mod attempts;
 mod brokers;
+mod capability;
 mod crash;
 mod effective_key;
+mod native;
 mod propagation;
 mod receipts;
 mod redispatch;
+mod vendor;
+mod workspace;
 
 use crate::support::{Gateway, Policy, Request, Response, Setup, Upstream, pay, sha256_hex};
 use serde_json::{Value, json};

@@ -196,7 +196,8 @@ fn the_coordinator_takes_and_gives_back_permits_like_a_shard() {
 fn a_shard_shows_and_hides_in_its_own_index() {
     let mut both = Both::new(2, 2);
     let slot = SlotKey::from_bytes([7; 32]);
-    let claim = Claim { slot, hash: RequestHash::from_bytes([0; 32]), fence: Fence(0) };
+    let hash = RequestHash::from_bytes([0; 32]);
+    let claim = Claim { slot, hash, fence: Fence(0), dispatch: None };
     let reply = Arc::new(Reply::new(200, None, Bytes::new(), 0).expect("no body"));
     let completion = Arc::new(Completion { claim, expires: Millis(5), reply });
     both.same(1, |home| home.show(&completion), |home| home.show(&completion));

@@ -41,6 +41,13 @@ pub struct Notes {
     pub untried: bool,
 }
 
+impl Notes {
+    /// Of an attempt that is reserved.
+    pub(crate) fn of(attempt: u32) -> Self {
+        Self { attempt, ended: SmallVec::new(), untried: false }
+    }
+}
+
 impl Ticket {
     /// A ticket of the claim `fence` on `slot`, kept by part `home` of the store.
     pub fn new(slot: SlotKey, fence: Fence, home: usize, guard: Arc<dyn SettleOnDrop>) -> Self {
@@ -55,8 +62,7 @@ impl Ticket {
         guard: Arc<dyn SettleOnDrop>,
         attempt: u32,
     ) -> Self {
-        let notes = Notes { attempt, ended: SmallVec::new(), untried: false };
-        Self { slot, fence, home, guard: Some(guard), notes }
+        Self { slot, fence, home, guard: Some(guard), notes: Notes::of(attempt) }
     }
 
     /// The number of the attempt that is reserved; a store counts it up.
@@ -88,18 +94,15 @@ impl Ticket {
     /// Takes the ticket apart for a settle: from here on dropping does nothing.
     pub(crate) fn into_parts(mut self) -> (SlotKey, Fence, usize, Notes) {
         self.guard = None;
-        let notes = Notes { attempt: self.notes.attempt, ended: SmallVec::new(), untried: false };
+        let notes = Notes::of(self.notes.attempt);
         (self.slot, self.fence, self.home, std::mem::replace(&mut self.notes, notes))
     }
 
     /// The next attempt is reserved: what the receipt is told of the ones before.
     pub(crate) fn reserve(&mut self) -> (SlotKey, Fence, usize, Notes) {
         self.notes.attempt += 1;
-        let notes = Notes {
-            attempt: self.notes.attempt,
-            ended: std::mem::take(&mut self.notes.ended),
-            untried: false,
-        };
+        let ended = std::mem::take(&mut self.notes.ended);
+        let notes = Notes { ended, ..Notes::of(self.notes.attempt) };
         (self.slot, self.fence, self.home, notes)
     }
 }

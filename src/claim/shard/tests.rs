@@ -167,6 +167,10 @@ impl Home for Raced<'_> {
     fn start_or_evict(&mut self) -> Result<Room, InFlightFull> {
         self.home.start_or_evict()
     }
+    fn redispatch(&mut self) -> Result<(), InFlightFull> {
+        self.be_late();
+        self.home.redispatch()
+    }
     fn complete(&mut self, expires: Millis) -> CompletionSeq {
         self.home.complete(expires)
     }

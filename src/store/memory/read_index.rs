@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use dashmap::DashSet;
 
+use crate::claim::protocol::Outcome;
 use crate::claim::shared::Index;
 use crate::claim::{Begin, Completion, DigestHash, SlotKey};
 use crate::store::{Clock, Known};
@@ -54,13 +55,12 @@ impl ReadIndex {
     pub(super) fn look_up(&self, begin: &Begin, clock: &dyn Clock) -> Option<Known> {
         let (expires, known) = {
             let entry = self.entries.get(&begin.slot)?;
-            let Completion { claim, expires, reply } = &*entry.0;
-            let known = if claim.hash == begin.hash {
-                Known::Replay(Arc::clone(reply))
-            } else {
-                Known::Conflict
+            let known = match entry.0.answer(begin) {
+                Outcome::Replay(reply) => Known::Replay(reply),
+                Outcome::OtherRoute => Known::OtherRoute,
+                _ => Known::Conflict,
             };
-            (*expires, known)
+            (entry.0.expires, known)
         };
         (clock.now() < expires).then_some(known)
     }
@@ -97,7 +97,7 @@ mod tests {
 
     fn show(index: &Arc<ReadIndex>) {
         let reply = Reply::new(200, None, Bytes::from_static(b"ok"), 2).expect("it fits");
-        let claim = Claim { slot: begin(0).slot, hash: begin(0).hash, fence: Fence(0) };
+        let claim = Claim::of(&begin(0), Fence(0));
         let completion = Completion { claim, expires: EXPIRES, reply: Arc::new(reply) };
         Arc::clone(index).show(&Arc::new(completion));
     }

@@ -10,12 +10,12 @@ use super::answer::Word;
 use super::calls::Arguments;
 use super::domain::{Domain, Seen};
 use super::held::{Claim, TICKET};
-use super::keys::Victim;
+use super::keys::{Named, Victim};
 use super::pool::{Failure, Link, Refused};
 use super::script::Operation;
 use super::settings;
 use super::{Guard, Shared};
-use crate::claim::{Begin, Millis};
+use crate::claim::Millis;
 use crate::store::{Begun, StoreError, Ticket};
 
 /// How often a begin asks again because others took the room that it was about to make.
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Asking {
     shared: Arc<Shared>,
     domain: Arc<Domain>,
-    begin: Begin,
+    named: Named,
     ticket: [u8; TICKET],
     /// When the server must not take it any more, in its own microseconds.
     not_after: i64,
@@ -58,7 +58,7 @@ impl Asking {
     pub(super) fn new(
         shared: Arc<Shared>,
         domain: Arc<Domain>,
-        begin: Begin,
+        named: Named,
     ) -> Result<Self, StoreError> {
         let mut ticket = [0; TICKET];
         getrandom::fill(&mut ticket).map_err(|error| {
@@ -66,7 +66,7 @@ impl Asking {
             StoreError::Down
         })?;
         let (sent, stray, victims) = (None, false, Vec::new());
-        Ok(Self { shared, domain, begin, ticket, not_after: 0, sent, stray, victims })
+        Ok(Self { shared, domain, named, ticket, not_after: 0, sent, stray, victims })
     }
 
     /// Asks until there is an answer. What may have been claimed without our hearing of it is
@@ -163,13 +163,13 @@ impl Asking {
         link.give_back();
         let fence = self.shared.held.add(self.claim());
         let guard = Arc::new(Guard(Arc::clone(&self.shared)));
-        Ok(Attempt::Answered(Begun::First(Ticket::new(self.begin.slot, fence, 0, guard))))
+        Ok(Attempt::Answered(Begun::First(Ticket::new(self.named.begin.slot, fence, 0, guard))))
     }
 
     fn claim(&self) -> Claim {
         let sent = self.sent.unwrap_or_else(|| self.shared.now());
         let stray = self.stray.then_some(self.not_after);
-        Claim::new(Arc::clone(&self.domain), self.begin, self.ticket, sent, stray)
+        Claim::new(Arc::clone(&self.domain), self.named.clone(), self.ticket, sent, stray)
     }
 
     fn other_limits(&self, theirs: &str) -> StoreError {
@@ -183,9 +183,10 @@ impl Asking {
 
     /// Keys and arguments in the order of scripts/begin.lua.
     fn declare(&self, seen: &Seen) -> (Vec<String>, Arguments) {
-        let limits = &self.shared.limits;
-        let mut arguments = Arguments::of(&self.begin, &self.ticket, limits, self.shared.lease);
-        arguments.push(self.begin.hash.as_bytes());
+        let (limits, lease) = (&self.shared.limits, self.shared.lease);
+        let Named { begin, record } = &self.named;
+        let mut arguments = Arguments::of(begin, record, &self.ticket, limits, lease);
+        arguments.push(begin.hash.as_bytes());
         arguments.number(self.not_after);
         arguments.number(seen.stamp);
         arguments.push(&seen.born);
@@ -201,7 +202,7 @@ impl Asking {
         ] {
             arguments.number(cap);
         }
-        let mut keys = self.domain.keys.of(&self.begin);
+        let mut keys = self.domain.keys.of(&self.named);
         for victim in &self.victims {
             arguments.push(victim.member());
             keys.extend(self.domain.keys.of_victim(victim));

@@ -14,7 +14,14 @@ use crate::store::StoreError;
 pub(super) struct Arguments(Vec<Vec<u8>>);
 
 impl Arguments {
-    pub(super) fn of(begin: &Begin, ticket: &[u8; TICKET], limits: &Limits, lease: Millis) -> Self {
+    /// Those of every script, in the order of scripts/common.lua.
+    pub(super) fn of(
+        begin: &Begin,
+        record: &str,
+        ticket: &[u8; TICKET],
+        limits: &Limits,
+        lease: Millis,
+    ) -> Self {
         let mut arguments = Self::default();
         arguments.push(ticket);
         arguments.push(begin.slot.as_bytes());
@@ -23,6 +30,7 @@ impl Arguments {
         arguments.number(micros(limits.tombstone_ttl));
         arguments.number(micros(limits.ttl));
         arguments.number(micros(lease));
+        arguments.push(record);
         arguments
     }
 
@@ -69,9 +77,11 @@ impl Shared {
         rest: impl FnOnce(&mut Arguments),
     ) -> Result<Answer, Failure> {
         let seen = claim.domain.seen(self.now()).unwrap_or_default();
-        let mut arguments = Arguments::of(&claim.begin, &claim.ticket, &self.limits, self.lease);
+        let (named, limits) = (&claim.named, &self.limits);
+        let mut arguments =
+            Arguments::of(&named.begin, &named.record, &claim.ticket, limits, self.lease);
         rest(&mut arguments);
-        let keys = claim.domain.keys.of(&claim.begin);
+        let keys = claim.domain.keys.of(named);
         let mut link = self.link(&claim.domain).await?;
         let answer =
             self.ask(&mut link, &claim.domain, &seen, operation, &keys, &arguments).await?;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::domain::Domain;
-use crate::claim::{Begin, Fence, Millis};
+use super::keys::Named;
+use crate::claim::{Fence, Millis};
 
 /// Bytes of a ticket.
 pub(super) const TICKET: usize = 16;
@@ -13,7 +14,7 @@ pub(super) const TICKET: usize = 16;
 /// One claim. Times are those of this process's monotonic clock.
 pub(super) struct Claim {
     pub(super) domain: Arc<Domain>,
-    pub(super) begin: Begin,
+    pub(super) named: Named,
     /// A random number that only this claim has.
     pub(super) ticket: [u8; TICKET],
     /// When the last command was sent that began or renewed the lease, as its answer says; 0 once
@@ -26,12 +27,12 @@ pub(super) struct Claim {
 impl Claim {
     pub(super) fn new(
         domain: Arc<Domain>,
-        begin: Begin,
+        named: Named,
         ticket: [u8; TICKET],
         sent: Millis,
         stray: Option<i64>,
     ) -> Self {
-        Self { domain, begin, ticket, leased: AtomicU64::new(sent.0.max(1)), stray }
+        Self { domain, named, ticket, leased: AtomicU64::new(sent.0.max(1)), stray }
     }
 
     /// When the lease was last begun; `None` once it has ended.

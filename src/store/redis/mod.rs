@@ -36,6 +36,7 @@ use self::begin::Asking;
 use self::delivery::Delivery;
 use self::domain::Domains;
 use self::held::Held;
+use self::keys::Named;
 use self::pool::Pool;
 use self::server_time::ServerTime;
 use self::settle::Settlement;
@@ -86,8 +87,8 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// Starts the store; `domains` are the uids that are known already. A server that cannot be
-    /// reached yet leaves it not ready.
+    /// Starts the store; `domains` are those that are known already, whatever records they name. A
+    /// server that cannot be reached yet leaves it not ready.
     ///
     /// # Errors
     ///
@@ -95,13 +96,13 @@ impl RedisStore {
     pub fn start<'d>(
         limits: Limits,
         settings: &RedisSettings,
-        domains: impl IntoIterator<Item = &'d str>,
+        domains: impl IntoIterator<Item = Domain<'d>>,
     ) -> io::Result<Arc<Self>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = Shared::new(limits, settings, runtime.handle().clone());
         let shared = Arc::new(shared);
         for domain in domains {
-            shared.domains.of(domain);
+            shared.domains.of(&domain);
         }
         let (running, ended) = oneshot::channel::<()>();
         let kept = Arc::clone(&shared);
@@ -209,10 +210,9 @@ impl Store for RedisStore {
     }
 
     fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
-        let (Domain::Server(name) | Domain::Workspace { id: name, .. }) = asked.domain;
-        let (domain, begin) = (self.shared.domains.of(name), asked.begin);
+        let (domain, named) = (self.shared.domains.of(&asked.domain), Named::new(&asked));
         Box::pin(async move {
-            let asking = Asking::new(Arc::clone(&self.shared), domain, begin)?;
+            let asking = Asking::new(Arc::clone(&self.shared), domain, named)?;
             let shared = Arc::clone(&self.shared);
             let delivered = self.run(async move { Ok(Delivery::new(shared, asking.run().await?)) });
             delivered.await?.accept()

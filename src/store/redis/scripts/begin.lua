@@ -1,13 +1,13 @@
 -- Takes a free slot, or says what holds it.
--- ARGV: 8 hash, 9 not-after (server clock), 10 the highest stamp that the caller knows, 11 the
--- birth that it knows, 12 limits, 13-15 in-flight caps, 16 tombstone cap, 17-19 record caps (from
--- the inside out), 20- victims that may be evicted, by their domain members.
+-- ARGV: 9 hash, 10 not-after (server clock), 11 the highest stamp that the caller knows, 12 the
+-- birth that it knows, 13 limits, 14-16 in-flight caps, 17 tombstone cap, 18-20 record caps (from
+-- the inside out), 21- victims that may be evicted, by their domain members.
 -- KEYS: 12- of each victim: its record, its scope's completed, its principal's completed.
 
-local hash, limits = ARGV[8], ARGV[12]
+local hash, limits = ARGV[9], ARGV[13]
 
-if clock > tonumber(ARGV[9]) then return answer('late') end
-if stored < tonumber(ARGV[10]) or (ARGV[11] ~= '' and ARGV[11] ~= domain[2]) then
+if clock > tonumber(ARGV[10]) then return answer('late') end
+if stored < tonumber(ARGV[11]) or (ARGV[12] ~= '' and ARGV[12] ~= domain[2]) then
   return answer('lost')
 end
 
@@ -57,28 +57,32 @@ end
 local own_flight
 for level, name in ipairs({'ScopeInFlight', 'PrincipalInFlight', 'StoreInFlight'}) do
   local flight = count(flying(level), now)
-  if flight >= tonumber(ARGV[12 + level]) then return full(name) end
+  if flight >= tonumber(ARGV[13 + level]) then return full(name) end
   own_flight = own_flight or flight
 end
 -- Tombstones of the scope: held, left by lapsed claims, and reserved by claims in flight.
-if count(tombstones(1), now) + count(flying(1), now - tombstone_ttl) >= tonumber(ARGV[16]) then
+if count(tombstones(1), now) + count(flying(1), now - tombstone_ttl) >= tonumber(ARGV[17]) then
   return full('ScopeTombstones')
 end
 
-local rest = {scope .. principal, principal, ''}
+-- The domain's member of a record, by its member at another level.
+local outer = {scope .. principal, principal, ''}
+local function in_domain(level, member)
+  return string.sub(member, 1, 32 * level) .. outer[level] .. string.sub(member, 32 * level + 1)
+end
 local evicted
 for level, name in ipairs({'ScopeEntries', 'PrincipalEntries', 'StoreEntries'}) do
-  if records(level, ttl, tombstone_ttl) >= tonumber(ARGV[16 + level]) then
+  if records(level, ttl, tombstone_ttl) >= tonumber(ARGV[17 + level]) then
     local oldest = redis.call('ZRANGEBYSCORE', completed(level), '(' .. int(now - ttl), '+inf',
       'LIMIT', 0, 8)
     if #oldest == 0 then return full(name) end
-    for place = 20, #ARGV do
-      if ARGV[place] == oldest[1] .. rest[level] then evicted = place end
+    for place = 21, #ARGV do
+      if ARGV[place] == in_domain(level, oldest[1]) then evicted = place end
     end
     if not evicted then
       -- Their keys must be declared: the caller calls again with them.
       local request = answer('evict')
-      for place, member in ipairs(oldest) do request[5 + place] = member .. rest[level] end
+      for place, member in ipairs(oldest) do request[5 + place] = in_domain(level, member) end
       return request
     end
     break
@@ -90,10 +94,11 @@ redis.call('HSET', KEYS[1], 'state', 'flying', 'hash', hash, 'ticket', ticket,
   'until', int(now + lease))
 collect_after(KEYS[1], now + lease + tombstone_ttl)
 if evicted then
-  local keys, member = 12 + 3 * (evicted - 20), ARGV[evicted]
+  local keys, member = 12 + 3 * (evicted - 21), ARGV[evicted]
   redis.call('DEL', KEYS[keys])
-  redis.call('ZREM', KEYS[keys + 1], string.sub(member, 1, 32))
-  redis.call('ZREM', KEYS[keys + 2], string.sub(member, 1, 64))
+  local name = string.sub(member, 97)
+  redis.call('ZREM', KEYS[keys + 1], string.sub(member, 1, 32) .. name)
+  redis.call('ZREM', KEYS[keys + 2], string.sub(member, 1, 64) .. name)
   redis.call('ZREM', completed(3), member)
   redis.call('HINCRBY', KEYS[2], 'evictions', 1)
 end

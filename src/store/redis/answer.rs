@@ -23,9 +23,11 @@ pub(super) struct Answer {
 /// What it comes to.
 #[derive(Debug)]
 pub(super) enum Word {
-    First,
+    /// The claim is the caller's, with this many attempts reserved under its record.
+    First(u32),
     Replay(Reply),
     Conflict,
+    OtherRoute,
     InFlight,
     Unknown,
     NotReplayable,
@@ -72,9 +74,10 @@ impl Answer {
 impl Word {
     fn read(word: &[u8], mut rest: impl Iterator<Item = Value>, reply_cap: usize) -> Option<Self> {
         Some(match word {
-            b"first" => Self::First,
+            b"first" => Self::First(u32::try_from(int(&rest.next()?)?).ok()?),
             b"replay" => Self::Replay(reply(rest, reply_cap)?),
             b"conflict" => Self::Conflict,
+            b"other_route" => Self::OtherRoute,
             b"in_flight" => Self::InFlight,
             b"unknown" => Self::Unknown,
             b"not_replayable" => Self::NotReplayable,
@@ -109,7 +112,11 @@ fn reply(mut rest: impl Iterator<Item = Value>, cap: usize) -> Option<Reply> {
     };
     let body = Bytes::from(bytes(rest.next()?)?);
     let cap = cap.max(body.len());
-    Reply::new(status, content_type, body, cap).ok()
+    let reply = Reply::new(status, content_type, body, cap).ok()?;
+    Some(match bytes(rest.next()?)? {
+        absent if absent.is_empty() => reply,
+        route => reply.with_route(Bytes::from(route)),
+    })
 }
 
 fn limit(name: &[u8]) -> Option<CapacityLimit> {

@@ -15,14 +15,15 @@ use super::pool::{Failure, Link, Refused};
 use super::script::Operation;
 use super::settings;
 use super::{Guard, Shared};
-use crate::claim::Millis;
+use crate::claim::protocol::Pin;
+use crate::claim::{Dispatch, Millis};
 use crate::store::{Begun, StoreError, Ticket};
 
 /// How often a begin asks again because others took the room that it was about to make.
 const MAX_EVICTIONS: u32 = 32;
 
 /// How often a begin follows its keys to another node of a cluster.
-const MAX_MOVES: u32 = 5;
+pub(super) const MAX_MOVES: u32 = 5;
 
 /// Between two attempts of a begin whose answer was lost.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -128,7 +129,7 @@ impl Asking {
             self.shared.ask(&mut link, &self.domain, &seen, Operation::Begin, &keys, &arguments);
         let answer = asking.await?;
         let begun = match answer.word {
-            Word::First => return self.first(link).await,
+            Word::First(attempt) => return self.first(link, attempt).await,
             Word::Evict(victims) => {
                 self.victims = victims;
                 link.give_back();
@@ -140,6 +141,7 @@ impl Asking {
             }
             Word::Replay(reply) => Begun::Replay(Arc::new(reply)),
             Word::Conflict => Begun::Conflict,
+            Word::OtherRoute => Begun::OtherRoute,
             Word::InFlight => Begun::InFlight,
             Word::Unknown => Begun::Unknown,
             Word::NotReplayable => Begun::NotReplayable,
@@ -155,15 +157,13 @@ impl Asking {
     }
 
     /// The claim is ours, once as many replicas have it as must.
-    async fn first(&self, mut link: Link<'_>) -> Result<Attempt, Failure> {
-        let wanted = self.shared.wait_replicas;
-        if wanted > 0 && link.replicas(wanted, self.shared.replica_wait).await < wanted {
-            return Err(Failure::Unsent(StoreError::Unreplicated));
-        }
+    async fn first(&self, mut link: Link<'_>, attempt: u32) -> Result<Attempt, Failure> {
+        self.shared.replicated(&mut link).await?;
         link.give_back();
         let fence = self.shared.held.add(self.claim());
         let guard = Arc::new(Guard(Arc::clone(&self.shared)));
-        Ok(Attempt::Answered(Begun::First(Ticket::new(self.named.begin.slot, fence, 0, guard))))
+        let ticket = Ticket::numbered(self.named.begin.slot, fence, 0, guard, attempt);
+        Ok(Attempt::Answered(Begun::First(ticket)))
     }
 
     fn claim(&self) -> Claim {
@@ -187,6 +187,7 @@ impl Asking {
         let Named { begin, record } = &self.named;
         let mut arguments = Arguments::of(begin, record, &self.ticket, limits, lease);
         arguments.push(begin.hash.as_bytes());
+        describe(&begin.dispatch, &mut arguments);
         arguments.number(self.not_after);
         arguments.number(seen.stamp);
         arguments.push(&seen.born);
@@ -209,4 +210,15 @@ impl Asking {
         }
         (keys, arguments)
     }
+}
+
+/// What a script is told of where a call goes.
+fn describe(dispatch: &Dispatch, arguments: &mut Arguments) {
+    arguments.push(dispatch.hash.as_ref().map_or(&[][..], |hash| hash.as_bytes()));
+    arguments.push(match dispatch.pin {
+        Pin::Free => "free",
+        Pin::Open => "open",
+        Pin::Always => "always",
+    });
+    arguments.push(if dispatch.redispatch { "redispatch" } else { "" });
 }

@@ -76,6 +76,18 @@ impl Shared {
         operation: Operation,
         rest: impl FnOnce(&mut Arguments),
     ) -> Result<Answer, Failure> {
+        let (answer, link) = self.ask_linked(claim, operation, rest).await?;
+        link.give_back();
+        Ok(answer)
+    }
+
+    /// The same, with the connection that it ran on.
+    pub(super) async fn ask_linked(
+        &self,
+        claim: &Claim,
+        operation: Operation,
+        rest: impl FnOnce(&mut Arguments),
+    ) -> Result<(Answer, Link<'_>), Failure> {
         let seen = claim.domain.seen(self.now()).unwrap_or_default();
         let (named, limits) = (&claim.named, &self.limits);
         let mut arguments =
@@ -85,8 +97,20 @@ impl Shared {
         let mut link = self.link(&claim.domain).await?;
         let answer =
             self.ask(&mut link, &claim.domain, &seen, operation, &keys, &arguments).await?;
-        link.give_back();
-        Ok(answer)
+        Ok((answer, link))
+    }
+
+    /// Waits until as many replicas as must have what a connection has written.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unreplicated`] where they have not in time.
+    pub(super) async fn replicated(&self, link: &mut Link<'_>) -> Result<(), Failure> {
+        let wanted = self.wait_replicas;
+        if wanted > 0 && link.replicas(wanted, self.replica_wait).await < wanted {
+            return Err(Failure::Unsent(StoreError::Unreplicated));
+        }
+        Ok(())
     }
 
     /// A connection to the server that has a domain's keys, as far as that is known.

@@ -14,6 +14,7 @@ mod held;
 mod keeper;
 mod keys;
 mod pool;
+mod reserve;
 mod script;
 mod server;
 mod server_time;
@@ -220,8 +221,8 @@ impl Store for RedisStore {
     }
 
     fn reserve_attempt(&self, ticket: &mut Ticket) -> StoreFuture<'_, Settled> {
-        ticket.reserve();
-        Box::pin(std::future::ready(Ok(Settled::Done)))
+        let (_, fence, _, notes) = ticket.reserve();
+        Box::pin(self.run(Arc::clone(&self.shared).reserve(fence, notes.attempt)))
     }
 
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {

@@ -44,6 +44,7 @@ impl Settlement {
                 arguments
                     .push(content_type.map_or(Vec::new(), |value| [b"=", &value[..]].concat()));
                 arguments.push(reply.body());
+                arguments.push(reply.route().map_or(&[][..], |route| &route[..]));
             }
             Self::Tombstone(TombstoneReason::Unknown) => arguments.push("unknown"),
             Self::Tombstone(TombstoneReason::NotReplayable) => arguments.push("not_replayable"),

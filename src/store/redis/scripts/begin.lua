@@ -1,13 +1,17 @@
--- Takes a free slot, or says what holds it.
--- ARGV: 9 hash, 10 not-after (server clock), 11 the highest stamp that the caller knows, 12 the
--- birth that it knows, 13 limits, 14-16 in-flight caps, 17 tombstone cap, 18-20 record caps (from
--- the inside out), 21- victims that may be evicted, by their domain members.
+-- Takes a free slot, or one of an unknown outcome again where that is declared, or says what holds
+-- it.
+-- ARGV: 9 hash, 10 dispatch or nothing, 11 `free`, `open` or `always`: when a record of another
+-- dispatch refuses, 12 `redispatch` or nothing, 13 not-after (server clock), 14 the highest stamp
+-- that the caller knows, 15 the birth that it knows, 16 limits, 17-19 in-flight caps, 20 tombstone
+-- cap, 21-23 record caps (from the inside out), 24- victims that may be evicted, by their domain
+-- members.
 -- KEYS: 12- of each victim: its record, its scope's completed, its principal's completed.
 
-local hash, limits = ARGV[9], ARGV[13]
+local hash, dispatch, pin, redispatch = ARGV[9], ARGV[10], ARGV[11], ARGV[12] == 'redispatch'
+local limits, FIRST_VICTIM = ARGV[16], 24
 
-if clock > tonumber(ARGV[10]) then return answer('late') end
-if stored < tonumber(ARGV[11]) or (ARGV[12] ~= '' and ARGV[12] ~= domain[2]) then
+if clock > tonumber(ARGV[13]) then return answer('late') end
+if stored < tonumber(ARGV[14]) or (ARGV[15] ~= '' and ARGV[15] ~= domain[2]) then
   return answer('lost')
 end
 
@@ -28,23 +32,40 @@ if domain[3] and domain[3] ~= limits then
   end
 end
 
-local record = redis.call('HMGET', KEYS[1], 'state', 'hash', 'ticket', 'until')
+local function first(attempt, after)
+  local claim = answer('first', after)
+  claim[6] = attempt
+  return claim
+end
+
+local record = redis.call('HMGET', KEYS[1], 'state', 'hash', 'ticket', 'until', 'dispatch',
+  'attempts')
+local attempts, again = tonumber(record[6] or 1), false
 if record[1] then
   local state, ends = record[1], tonumber(record[4])
   local lapsed = state == 'flying' and now >= ends
   if now < ends or (lapsed and now < ends + tombstone_ttl) then
     if record[2] ~= hash then return answer('conflict') end
-    if lapsed then return answer('unknown') end
-    if state == 'flying' then
-      return answer(record[3] == ticket and 'first' or 'in_flight')
+    local own, flies = record[3] == ticket, state == 'flying' and not lapsed
+    if own and flies then return first(attempts) end
+    local other = (record[5] or '') ~= dispatch
+    if other and (pin == 'always' or (pin == 'open' and state ~= 'completed')) then
+      return answer('other_route')
     end
+    if flies then return answer('in_flight') end
     if state == 'completed' then
       local reply = answer('replay')
-      local stored_reply = redis.call('HMGET', KEYS[1], 'status', 'type', 'body')
+      local stored_reply = redis.call('HMGET', KEYS[1], 'status', 'type', 'body', 'route')
       reply[6], reply[7], reply[8] = stored_reply[1], stored_reply[2], stored_reply[3]
+      reply[9] = stored_reply[4] or ''
       return reply
     end
-    return answer(state)
+    -- A begin that claimed and heard of it too late takes nothing again.
+    if state == 'not_replayable' or own or not redispatch then
+      return answer(lapsed and 'unknown' or state)
+    end
+    if other then return answer('other_route') end
+    again = true
   end
 end
 
@@ -54,14 +75,13 @@ local function full(limit)
   return refusal
 end
 
-local own_flight
 for level, name in ipairs({'ScopeInFlight', 'PrincipalInFlight', 'StoreInFlight'}) do
-  local flight = count(flying(level), now)
-  if flight >= tonumber(ARGV[13 + level]) then return full(name) end
-  own_flight = own_flight or flight
+  if count(flying(level), now) >= tonumber(ARGV[16 + level]) then return full(name) end
 end
--- Tombstones of the scope: held, left by lapsed claims, and reserved by claims in flight.
-if count(tombstones(1), now) + count(flying(1), now - tombstone_ttl) >= tonumber(ARGV[17]) then
+-- Tombstones of the scope: held, left by lapsed claims, and reserved by claims in flight. One that is
+-- taken again turns into the reservation.
+if not again
+  and count(tombstones(1), now) + count(flying(1), now - tombstone_ttl) >= tonumber(ARGV[20]) then
   return full('ScopeTombstones')
 end
 
@@ -72,11 +92,12 @@ local function in_domain(level, member)
 end
 local evicted
 for level, name in ipairs({'ScopeEntries', 'PrincipalEntries', 'StoreEntries'}) do
-  if records(level, ttl, tombstone_ttl) >= tonumber(ARGV[17 + level]) then
+  if again then break end
+  if records(level, ttl, tombstone_ttl) >= tonumber(ARGV[20 + level]) then
     local oldest = redis.call('ZRANGEBYSCORE', completed(level), '(' .. int(now - ttl), '+inf',
       'LIMIT', 0, 8)
     if #oldest == 0 then return full(name) end
-    for place = 21, #ARGV do
+    for place = FIRST_VICTIM, #ARGV do
       if ARGV[place] == in_domain(level, oldest[1]) then evicted = place end
     end
     if not evicted then
@@ -89,12 +110,17 @@ for level, name in ipairs({'ScopeEntries', 'PrincipalEntries', 'StoreEntries'}) 
   end
 end
 
-redis.call('DEL', KEYS[1])
+if record[1] then redis.call('DEL', KEYS[1]) end
 redis.call('HSET', KEYS[1], 'state', 'flying', 'hash', hash, 'ticket', ticket,
   'until', int(now + lease))
+if dispatch ~= '' then redis.call('HSET', KEYS[1], 'dispatch', dispatch) end
 collect_after(KEYS[1], now + lease + tombstone_ttl)
+if again then
+  redis.call('HSET', KEYS[1], 'attempts', int(attempts + 1), 'again', 1)
+  for level = 1, 3 do redis.call('ZREM', tombstones(level), members[level]) end
+end
 if evicted then
-  local keys, member = 12 + 3 * (evicted - 21), ARGV[evicted]
+  local keys, member = 12 + 3 * (evicted - FIRST_VICTIM), ARGV[evicted]
   redis.call('DEL', KEYS[keys])
   local name = string.sub(member, 97)
   redis.call('ZREM', KEYS[keys + 1], string.sub(member, 1, 32) .. name)
@@ -102,12 +128,8 @@ if evicted then
   redis.call('ZREM', completed(3), member)
   redis.call('HINCRBY', KEYS[2], 'evictions', 1)
 end
-tick()
-redis.call('HSET', KEYS[2], 'limits', limits)
-if not domain[2] then
-  domain[2] = ticket
-  redis.call('HSET', KEYS[2], 'born', ticket)
-end
+domain[2] = domain[2] or ticket
+redis.call('HSET', KEYS[2], 'stamp', int(now), 'limits', limits, 'born', domain[2])
 for level = 1, 3 do
   add(flying(level), level, now + lease, now + lease + tombstone_ttl)
 end
@@ -122,4 +144,4 @@ for level = 1, 3 do
   sweep(completed(level), now - ttl)
   sweep(tombstones(level), now)
 end
-return answer('first', now)
+return first(again and attempts + 1 or 1, now)

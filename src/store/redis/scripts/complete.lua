@@ -1,5 +1,6 @@
 -- Settles a claim with its reply; a lapsed claim too, while its tombstone stands.
--- ARGV: 9 status, 10 content type after a letter, or nothing, 11 body.
+-- ARGV: 9 status, 10 content type after a letter, or nothing, 11 body,
+-- 12 route or nothing.
 
 local record = redis.call('HMGET', KEYS[1], 'state', 'ticket', 'until')
 if record[2] ~= ticket then return answer('stale') end
@@ -8,6 +9,7 @@ if record[1] ~= 'flying' or now >= tonumber(record[3]) + tombstone_ttl then retu
 
 redis.call('HSET', KEYS[1], 'state', 'completed', 'until', int(now + ttl),
   'status', ARGV[9], 'type', ARGV[10], 'body', ARGV[11])
+if ARGV[12] ~= '' then redis.call('HSET', KEYS[1], 'route', ARGV[12]) end
 collect_after(KEYS[1], now + ttl)
 tick()
 leave_flight()

@@ -6,6 +6,7 @@ use super::entries::{Entries, Entry};
 use super::error::ConfigError;
 use super::values::or;
 use super::{MAX_THREADS, threads};
+use crate::store::ReceiptSettings;
 use crate::store::redis::{MAX_CONNECTIONS, RedisSettings, RedisUrl};
 
 /// The most bytes of `store.prefix`.
@@ -105,6 +106,7 @@ fn redis(
         connect_timeout: timeout(entries, "store.connect_timeout")?,
         timeout: timeout(entries, "store.timeout")?,
         dispatch_margin: connect,
+        receipts: ReceiptSettings::default(),
     };
     settings.validate().map_err(|(key, problem)| ConfigError::Value {
         place: entries.place(),

@@ -11,7 +11,7 @@ use onceward::claim::{
     Begin, CompletionSeq, Fence, Limits, Millis, Reply, RequestHash, Settled, TombstoneReason,
 };
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{Asked, Begun, Store, Ticket};
+use onceward::store::{Asked, Begun, ReceiptSettings, Store, Ticket};
 use redis::Commands;
 
 use crate::hammer::{DOMAIN, Random, limits};
@@ -52,6 +52,7 @@ impl World {
             connect_timeout: Duration::from_secs(20),
             timeout: Duration::from_secs(20),
             dispatch_margin: lease / 4,
+            receipts: ReceiptSettings::default(),
         };
         let store = RedisStore::start(limits, &settings, []).expect("a thread");
         let (asked, answered) = (Vec::new(), Vec::new());

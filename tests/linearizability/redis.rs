@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use onceward::claim::Limits;
-use onceward::store::Store;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
+use onceward::store::{ReceiptSettings, Store};
 
 use crate::clock::ManualClock;
 use crate::hammer::{self, DOMAIN, Setting, crowded, limits};
@@ -45,6 +45,7 @@ fn redis(server: &RedisServer) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn S
             connect_timeout: Duration::from_secs(20),
             timeout: Duration::from_secs(20),
             dispatch_margin: Duration::from_secs(1),
+            receipts: ReceiptSettings::default(),
         };
         RedisStore::start(limits, &settings, []).expect("a thread") as Arc<dyn Store>
     }

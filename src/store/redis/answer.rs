@@ -4,6 +4,7 @@ use redis::Value;
 
 use super::keys::Victim;
 use crate::claim::{CapacityLimit, Reply};
+use crate::store::ReceiptId;
 use bytes::Bytes;
 
 /// An answer, taken apart.
@@ -45,6 +46,16 @@ pub(super) enum Word {
     /// There is no record of this ticket.
     Gone,
     Occupancy(Counts),
+    Receipts(Vec<Kept>),
+}
+
+/// A receipt as a domain keeps it.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) id: ReceiptId,
+    /// When the domain opened it.
+    pub(super) stamp: i64,
+    pub(super) lines: Vec<u8>,
 }
 
 /// What a domain holds.
@@ -91,6 +102,7 @@ impl Word {
             b"done" => Self::Done,
             b"stale" => Self::Stale,
             b"gone" => Self::Gone,
+            b"receipts" => Self::Receipts(receipts(rest)?),
             b"occupancy" => Self::Occupancy(Counts {
                 in_flight: u32::try_from(int(&rest.next()?)?).ok()?,
                 completed: u32::try_from(int(&rest.next()?)?).ok()?,
@@ -117,6 +129,16 @@ fn reply(mut rest: impl Iterator<Item = Value>, cap: usize) -> Option<Reply> {
         absent if absent.is_empty() => reply,
         route => reply.with_route(Bytes::from(route)),
     })
+}
+
+fn receipts(mut rest: impl Iterator<Item = Value>) -> Option<Vec<Kept>> {
+    let mut all = Vec::new();
+    while let Some(id) = rest.next() {
+        let id = ReceiptId::parse(&text(id)?)?;
+        let (stamp, lines) = (int(&rest.next()?)?, bytes(rest.next()?)?);
+        all.push(Kept { id, stamp, lines });
+    }
+    Some(all)
 }
 
 fn limit(name: &[u8]) -> Option<CapacityLimit> {

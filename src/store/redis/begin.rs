@@ -9,15 +9,16 @@ use tokio::time::sleep;
 use super::answer::Word;
 use super::calls::Arguments;
 use super::domain::{Domain, Seen};
+use super::events::Opened;
 use super::held::{Claim, TICKET};
 use super::keys::{Named, Victim};
 use super::pool::{Failure, Link, Refused};
 use super::script::Operation;
 use super::settings;
-use super::{Guard, Shared};
+use super::{Guard, Shared, micros, millis};
 use crate::claim::protocol::Pin;
 use crate::claim::{Dispatch, Millis};
-use crate::store::{Begun, StoreError, Ticket};
+use crate::store::{Asked, Begun, StoreError, Ticket};
 
 /// How often a begin asks again because others took the room that it was about to make.
 const MAX_EVICTIONS: u32 = 32;
@@ -33,6 +34,7 @@ pub(super) struct Asking {
     shared: Arc<Shared>,
     domain: Arc<Domain>,
     named: Named,
+    opened: Option<Opened>,
     ticket: [u8; TICKET],
     /// When the server must not take it any more, in its own microseconds.
     not_after: i64,
@@ -56,18 +58,18 @@ impl Asking {
     /// # Errors
     ///
     /// Without randomness there is no ticket.
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        domain: Arc<Domain>,
-        named: Named,
-    ) -> Result<Self, StoreError> {
-        let mut ticket = [0; TICKET];
-        getrandom::fill(&mut ticket).map_err(|error| {
-            tracing::error!(%error, "the system gives no random numbers");
-            StoreError::Down
-        })?;
+    pub(super) fn new(shared: Arc<Shared>, mut asked: Asked<'_>) -> Result<Self, StoreError> {
+        if shared.receipts.entries == 0 {
+            asked.opening = None;
+        }
+        let ticket = random()?;
+        let opened = match asked.opening {
+            Some(_) => Opened::new(&mut asked, random()?),
+            None => None,
+        };
+        let (domain, named) = (shared.domains.of(&asked.domain), Named::new(&asked));
         let (sent, stray, victims) = (None, false, Vec::new());
-        Ok(Self { shared, domain, named, ticket, not_after: 0, sent, stray, victims })
+        Ok(Self { shared, domain, named, opened, ticket, not_after: 0, sent, stray, victims })
     }
 
     /// Asks until there is an answer. What may have been claimed without our hearing of it is
@@ -148,7 +150,7 @@ impl Asking {
             Word::Capacity(limit) => Begun::Capacity(limit),
             Word::Lost => return Err(Failure::Unsent(StoreError::Lost)),
             Word::Limits(theirs) => return Err(Failure::Unsent(self.other_limits(&theirs))),
-            Word::Done | Word::Stale | Word::Gone | Word::Occupancy(_) => {
+            Word::Done | Word::Stale | Word::Gone | Word::Occupancy(_) | Word::Receipts(_) => {
                 return Err(Failure::Lost);
             }
         };
@@ -169,7 +171,14 @@ impl Asking {
     fn claim(&self) -> Claim {
         let sent = self.sent.unwrap_or_else(|| self.shared.now());
         let stray = self.stray.then_some(self.not_after);
-        Claim::new(Arc::clone(&self.domain), self.named.clone(), self.ticket, sent, stray)
+        Claim::new(
+            Arc::clone(&self.domain),
+            self.named.clone(),
+            self.ticket,
+            sent,
+            stray,
+            self.opened.is_some(),
+        )
     }
 
     fn other_limits(&self, theirs: &str) -> StoreError {
@@ -179,6 +188,17 @@ impl Asking {
         let error = error.unwrap_or(StoreError::Refused);
         self.domain.refused(error);
         error
+    }
+
+    /// What a script is told of the receipt.
+    fn open(&self, arguments: &mut Arguments) {
+        let (id, line, at) = match &self.opened {
+            Some(opened) => (opened.id.as_str(), opened.line.as_str(), opened.at.as_str()),
+            None => ("", "", ""),
+        };
+        [id, line, at].iter().for_each(|text| arguments.push(text));
+        arguments.number(micros(millis(self.shared.receipts.retention)));
+        arguments.number(self.shared.receipts.entries);
     }
 
     /// Keys and arguments in the order of scripts/begin.lua.
@@ -203,13 +223,26 @@ impl Asking {
         ] {
             arguments.number(cap);
         }
+        self.open(&mut arguments);
         let mut keys = self.domain.keys.of(&self.named);
+        if self.opened.is_some() {
+            keys.extend(self.domain.keys.receipts());
+        }
         for victim in &self.victims {
             arguments.push(victim.member());
             keys.extend(self.domain.keys.of_victim(victim));
         }
         (keys, arguments)
     }
+}
+
+fn random() -> Result<[u8; TICKET], StoreError> {
+    let mut bytes = [0; TICKET];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        tracing::error!(%error, "the system gives no random numbers");
+        StoreError::Down
+    })?;
+    Ok(bytes)
 }
 
 /// What a script is told of where a call goes.

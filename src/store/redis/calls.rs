@@ -93,7 +93,7 @@ impl Shared {
         let mut arguments =
             Arguments::of(&named.begin, &named.record, &claim.ticket, limits, self.lease);
         rest(&mut arguments);
-        let keys = claim.domain.keys.of(named);
+        let keys = claim.keys();
         let mut link = self.link(&claim.domain).await?;
         let answer =
             self.ask(&mut link, &claim.domain, &seen, operation, &keys, &arguments).await?;

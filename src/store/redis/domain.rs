@@ -8,7 +8,7 @@ use super::answer::{Answer, Counts};
 use super::keys::DomainKeys;
 use super::pool::Route;
 use crate::claim::Millis;
-use crate::store::{Domain as Name, StoreError};
+use crate::store::{Domain as Name, ReceiptId, StoreError};
 
 /// One domain.
 pub(super) struct Domain {
@@ -144,6 +144,25 @@ impl Domains {
     pub(super) fn all(&self) -> Vec<Arc<Domain>> {
         let known = self.known();
         known.servers.values().chain(known.workspaces.values()).cloned().collect()
+    }
+
+    /// Those that may have receipts of a workspace, or of all.
+    pub(super) fn of_receipts(&self, workspace: Option<&str>) -> Vec<Arc<Domain>> {
+        match workspace {
+            None => self.all(),
+            Some(id) => self.known().workspaces.get(id).cloned().into_iter().collect(),
+        }
+    }
+
+    /// The one whose receipt an id names.
+    pub(super) fn with_receipt(&self, id: &ReceiptId) -> Option<Arc<Domain>> {
+        let known = self.known();
+        let servers = known.servers.iter().find(|(uid, _)| id.is_of(&Name::Server(uid)));
+        let mut workspaces = known.workspaces.iter();
+        let found = servers.or_else(|| {
+            workspaces.find(|(name, _)| id.is_of(&Name::Workspace { id: name, record: "" }))
+        });
+        found.map(|(_, domain)| Arc::clone(domain))
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {

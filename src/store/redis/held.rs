@@ -4,9 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
+
 use super::domain::Domain;
+use super::events;
 use super::keys::Named;
 use crate::claim::{Fence, Millis};
+use crate::store::Notes;
 
 /// Bytes of a ticket.
 pub(super) const TICKET: usize = 16;
@@ -22,6 +26,10 @@ pub(super) struct Claim {
     leased: AtomicU64,
     /// The not-after of a begin that may still be on its way, in the server's microseconds.
     pub(super) stray: Option<i64>,
+    /// Whether it keeps a receipt.
+    pub(super) receipted: bool,
+    /// How attempts ended, in lines that the receipt has not been told of as far as is known.
+    untold: Mutex<String>,
 }
 
 impl Claim {
@@ -31,8 +39,40 @@ impl Claim {
         ticket: [u8; TICKET],
         sent: Millis,
         stray: Option<i64>,
+        receipted: bool,
     ) -> Self {
-        Self { domain, named, ticket, leased: AtomicU64::new(sent.0.max(1)), stray }
+        let (leased, untold) = (AtomicU64::new(sent.0.max(1)), Mutex::default());
+        Self { domain, named, ticket, leased, stray, receipted, untold }
+    }
+
+    /// What the receipt has to be told of with the next call; nothing where there is none.
+    pub(super) fn untold(&self, notes: &Notes) -> String {
+        if !self.receipted {
+            return String::new();
+        }
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        untold.push_str(&events::ends(notes));
+        untold.clone()
+    }
+
+    /// The present, for the receipt; nothing where there is none.
+    pub(super) fn wall_time(&self) -> String {
+        if self.receipted { Timestamp::now().to_string() } else { String::new() }
+    }
+
+    /// It was told.
+    pub(super) fn told(&self) {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The keys of a script that ends it or goes on with it.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let mut keys = self.domain.keys.of(&self.named);
+        if self.receipted {
+            let [receipts, _] = self.domain.keys.receipts();
+            keys.push(receipts);
+        }
+        keys
     }
 
     /// When the lease was last begun; `None` once it has ended.

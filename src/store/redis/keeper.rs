@@ -98,7 +98,7 @@ impl Shared {
 }
 
 /// Where a script asks for a claim and reads none.
-const NOBODY: Begin = Begin {
+pub(super) const NOBODY: Begin = Begin {
     slot: SlotKey::from_bytes([0; 32]),
     scope: ScopeId::from_bytes([0; 32]),
     principal: PrincipalId::from_bytes([0; 32]),

@@ -126,13 +126,18 @@ impl DomainKeys {
         format!("{}:p:{principal}:{set}", self.quotas)
     }
 
+    /// The receipts of the domain, and their order.
+    pub(super) fn receipts(&self) -> [String; 2] {
+        [format!("{}:receipts", self.quotas), format!("{}:receipts:order", self.quotas)]
+    }
+
     fn domain(&self, set: &str) -> String {
         format!("{}:{set}", self.quotas)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
@@ -140,22 +145,22 @@ mod tests {
 
     const SLOT: [u8; DIGEST] = [0xab; DIGEST];
 
-    fn named(record: &str) -> Named {
-        let begin = Begin {
+    pub fn begin() -> Begin {
+        Begin {
             slot: SlotKey::from_bytes(SLOT),
             scope: ScopeId::from_bytes([1; DIGEST]),
             principal: PrincipalId::from_bytes([2; DIGEST]),
             hash: RequestHash::from_bytes([3; DIGEST]),
             dispatch: Dispatch::UNDECLARED,
-        };
-        Named { begin, record: record.into() }
+        }
     }
 
     /// Every key that may be declared for a begin in this domain.
     fn all(domain: &Domain<'_>, record: &str) -> (Vec<String>, DomainKeys) {
         let keys = DomainKeys::new("app:", domain);
-        let all = keys.of(&named(record)).into_iter().chain(keys.of_domain()).collect();
-        (all, keys)
+        let named = Named { begin: begin(), record: record.into() };
+        let all = keys.of(&named).into_iter().chain(keys.of_domain()).chain(keys.receipts());
+        (all.collect(), keys)
     }
 
     #[test]
@@ -167,7 +172,7 @@ mod tests {
             let (all, keys) = all(&domain, record);
             let name = if record.is_empty() { "ab".repeat(32) } else { record.to_owned() };
             assert_eq!(all[0], format!("app:idem:{{uid-1:b}}:{name}"));
-            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 11);
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 13);
             let digests = [SLOT, [1; DIGEST], [2; DIGEST]].concat();
             let member = [&digests[..], record.as_bytes()].concat();
             let victim = Victim::from_member(&member).expect("three digests and a name");

@@ -9,11 +9,13 @@ mod begin;
 mod calls;
 mod delivery;
 mod domain;
+mod events;
 mod examine;
 mod held;
 mod keeper;
 mod keys;
 mod pool;
+mod receipts;
 mod reserve;
 mod script;
 mod server;
@@ -37,13 +39,13 @@ use self::begin::Asking;
 use self::delivery::Delivery;
 use self::domain::Domains;
 use self::held::Held;
-use self::keys::Named;
 use self::pool::Pool;
 use self::server_time::ServerTime;
 use self::settle::Settlement;
 use super::{
-    Asked, Begin, Begun, Clock, Domain, Known, MonotonicClock, Occupancy, SettleOnDrop, Settled,
-    Store, StoreError, StoreFuture, Ticket,
+    Asked, Begin, Begun, Clock, Domain, Known, MonotonicClock, Notes, Occupancy, Receipt,
+    ReceiptId, ReceiptPage, ReceiptQuery, ReceiptSettings, SettleOnDrop, Settled, Store,
+    StoreError, StoreFuture, Ticket,
 };
 use crate::claim::{Fence, Limits, Millis, Reply, SlotKey, TombstoneReason};
 
@@ -76,6 +78,7 @@ struct Shared {
     margin: Millis,
     wait_replicas: u32,
     replica_wait: Duration,
+    receipts: ReceiptSettings,
     pool: Pool,
     clock: MonotonicClock,
     server_time: ServerTime,
@@ -136,8 +139,8 @@ impl RedisStore {
     fn settle(&self, ticket: Ticket, settlement: Settlement) -> StoreFuture<'_, Settled> {
         Box::pin(async move {
             // Until here a settle that is dropped is a ticket that is dropped.
-            let (_, fence, _, _) = ticket.into_parts();
-            self.run(Arc::clone(&self.shared).settle(fence, settlement)).await
+            let (_, fence, _, notes) = ticket.into_parts();
+            self.run(Arc::clone(&self.shared).settle(fence, settlement, notes)).await
         })
     }
 }
@@ -152,6 +155,7 @@ impl Shared {
             margin: millis(settings.dispatch_margin),
             wait_replicas: settings.wait_replicas,
             replica_wait: settings.timeout / 2,
+            receipts: settings.receipts,
             pool: Pool::new(settings),
             clock: MonotonicClock::start(),
             server_time: ServerTime::default(),
@@ -187,8 +191,8 @@ struct Guard(Arc<Shared>);
 
 impl SettleOnDrop for Guard {
     fn settle_unknown(&self, slot: SlotKey, fence: Fence, _home: usize) {
-        let settling =
-            Arc::clone(&self.0).settle(fence, Settlement::Tombstone(TombstoneReason::Unknown));
+        let unknown = Settlement::Tombstone(TombstoneReason::Unknown);
+        let settling = Arc::clone(&self.0).settle(fence, unknown, Notes::of(0, false));
         self.0.spawn(async move {
             if let Err(error) = settling.await {
                 let key_hash = format_args!("{slot:.16}");
@@ -211,10 +215,9 @@ impl Store for RedisStore {
     }
 
     fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
-        let (domain, named) = (self.shared.domains.of(&asked.domain), Named::new(&asked));
+        let asking = Asking::new(Arc::clone(&self.shared), asked);
         Box::pin(async move {
-            let asking = Asking::new(Arc::clone(&self.shared), domain, named)?;
-            let shared = Arc::clone(&self.shared);
+            let (shared, asking) = (Arc::clone(&self.shared), asking?);
             let delivered = self.run(async move { Ok(Delivery::new(shared, asking.run().await?)) });
             delivered.await?.accept()
         })
@@ -222,7 +225,7 @@ impl Store for RedisStore {
 
     fn reserve_attempt(&self, ticket: &mut Ticket) -> StoreFuture<'_, Settled> {
         let (_, fence, _, notes) = ticket.reserve();
-        Box::pin(self.run(Arc::clone(&self.shared).reserve(fence, notes.attempt)))
+        Box::pin(self.run(Arc::clone(&self.shared).reserve(fence, notes)))
     }
 
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {
@@ -235,6 +238,16 @@ impl Store for RedisStore {
 
     fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled> {
         self.settle(ticket, Settlement::Release)
+    }
+
+    /// Of a domain that this process knows.
+    fn receipt(&self, id: ReceiptId) -> StoreFuture<'_, Option<Receipt>> {
+        Box::pin(self.run(Arc::clone(&self.shared).receipt(id)))
+    }
+
+    /// Of all domains that this process knows.
+    fn receipts(&self, query: ReceiptQuery) -> StoreFuture<'_, ReceiptPage> {
+        Box::pin(self.run(Arc::clone(&self.shared).receipts(query)))
     }
 
     /// Of all domains that this process has served, as last looked at.

@@ -12,14 +12,22 @@ use super::held::Claim;
 use super::pool::{Failure, Refused};
 use super::script::Operation;
 use crate::claim::Fence;
-use crate::store::{Settled, StoreError};
+use crate::store::{Notes, Settled, StoreError};
 
 /// Between two questions whose answers were lost.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// An attempt to reserve.
+struct Next {
+    number: u32,
+    /// How the ones before ended, as lines.
+    ends: String,
+    at: String,
+}
+
 impl Shared {
-    /// Reserves attempt `number`, as long as a begin may take: a lost answer is asked for again. It
-    /// renews the lease too.
+    /// Reserves the attempt that the notes name, as long as a begin may take: a lost answer is asked
+    /// for again. It renews the lease too.
     ///
     /// # Errors
     ///
@@ -27,14 +35,16 @@ impl Shared {
     pub(super) async fn reserve(
         self: Arc<Self>,
         fence: Fence,
-        number: u32,
+        notes: Notes,
     ) -> Result<Settled, StoreError> {
         let Some(claim) = self.held.get(fence) else { return Ok(Settled::Stale) };
+        let next =
+            Next { number: notes.attempt, ends: claim.untold(&notes), at: claim.wall_time() };
         let deadline = self.now().plus(self.patience);
         let (mut moves, mut lost) = (0, false);
         loop {
             self.stopping()?;
-            let failure = match self.reserve_once(&claim, number).await {
+            let failure = match self.reserve_once(&claim, &next).await {
                 Ok(settled) => return Ok(settled),
                 Err(failure) => failure,
             };
@@ -56,12 +66,19 @@ impl Shared {
         }
     }
 
-    async fn reserve_once(&self, claim: &Claim, number: u32) -> Result<Settled, Failure> {
+    async fn reserve_once(&self, claim: &Claim, next: &Next) -> Result<Settled, Failure> {
         let sent = self.now();
-        let asking = self.ask_linked(claim, Operation::Reserve, |rest| rest.number(number));
+        let asking = self.ask_linked(claim, Operation::Reserve, |rest| {
+            rest.number(next.number);
+            rest.push(&next.ends);
+            rest.push(&next.at);
+        });
         let (answer, mut link) = asking.await?;
         match answer.word {
-            Word::Done => self.replicated(&mut link).await?,
+            Word::Done => {
+                claim.told();
+                self.replicated(&mut link).await?;
+            }
             _ => {
                 link.give_back();
                 claim.lapsed();

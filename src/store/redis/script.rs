@@ -15,6 +15,7 @@ pub(super) enum Operation {
     Release,
     Renew,
     Occupancy,
+    Receipts,
 }
 
 /// Needs memory: refused by a server that has none left, before it runs.
@@ -39,20 +40,31 @@ pub(super) struct Source {
     pub(super) text: String,
 }
 
-static BEGIN: LazyLock<Source> = script!(GROWS, "scripts/begin.lua");
-static RESERVE: LazyLock<Source> = script!(GROWS, "scripts/lease.lua", "scripts/reserve.lua");
-static COMPLETE: LazyLock<Source> = script!(GROWS, "scripts/complete.lua");
-static TOMBSTONE: LazyLock<Source> =
-    script!(ALLOWED_WITHOUT_MEMORY, "scripts/entomb.lua", "scripts/tombstone.lua");
-static RELEASE: LazyLock<Source> =
-    script!(ALLOWED_WITHOUT_MEMORY, "scripts/entomb.lua", "scripts/release.lua");
+static BEGIN: LazyLock<Source> = script!(GROWS, "scripts/receipt.lua", "scripts/begin.lua");
+static RESERVE: LazyLock<Source> =
+    script!(GROWS, "scripts/receipt.lua", "scripts/lease.lua", "scripts/reserve.lua");
+static COMPLETE: LazyLock<Source> =
+    script!(GROWS, "scripts/receipt.lua", "scripts/settle.lua", "scripts/complete.lua");
+static TOMBSTONE: LazyLock<Source> = script!(
+    ALLOWED_WITHOUT_MEMORY,
+    "scripts/receipt.lua",
+    "scripts/settle.lua",
+    "scripts/tombstone.lua"
+);
+static RELEASE: LazyLock<Source> = script!(
+    ALLOWED_WITHOUT_MEMORY,
+    "scripts/receipt.lua",
+    "scripts/settle.lua",
+    "scripts/release.lua"
+);
 static RENEW: LazyLock<Source> =
     script!(ALLOWED_WITHOUT_MEMORY, "scripts/lease.lua", "scripts/renew.lua");
 static OCCUPANCY: LazyLock<Source> = script!(READS, "scripts/occupancy.lua");
+static RECEIPTS: LazyLock<Source> = script!(READS, "scripts/receipts.lua");
 
 impl Operation {
     /// Every script that a server must take.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Begin,
         Self::Reserve,
         Self::Complete,
@@ -60,6 +72,7 @@ impl Operation {
         Self::Release,
         Self::Renew,
         Self::Occupancy,
+        Self::Receipts,
     ];
 
     pub(super) fn source(self) -> &'static Source {
@@ -71,6 +84,7 @@ impl Operation {
             Self::Release => &RELEASE,
             Self::Renew => &RENEW,
             Self::Occupancy => &OCCUPANCY,
+            Self::Receipts => &RECEIPTS,
         }
     }
 }

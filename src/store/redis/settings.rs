@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::url::RedisUrl;
 use crate::claim::Limits;
-use crate::store::StoreError;
+use crate::store::{ReceiptSettings, StoreError};
 
 /// The settings of a [`RedisStore`](super::RedisStore).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct RedisSettings {
     pub timeout: Duration,
     /// The most time between the check of a lease and the first byte that is sent under it.
     pub dispatch_margin: Duration,
+    /// How long receipts are kept, and how many of a domain.
+    pub receipts: ReceiptSettings,
 }
 
 /// The most connections of one gateway.

@@ -3,12 +3,14 @@
 -- ARGV: 9 hash, 10 dispatch or nothing, 11 `free`, `open` or `always`: when a record of another
 -- dispatch refuses, 12 `redispatch` or nothing, 13 not-after (server clock), 14 the highest stamp
 -- that the caller knows, 15 the birth that it knows, 16 limits, 17-19 in-flight caps, 20 tombstone
--- cap, 21-23 record caps (from the inside out), 24- victims that may be evicted, by their domain
--- members.
--- KEYS: 12- of each victim: its record, its scope's completed, its principal's completed.
+-- cap, 21-23 record caps (from the inside out), 24 the receipt to open, or nothing, 25 its first line,
+-- 26 the time of its first attempt, 27 how long receipts are kept, 28 how many, 29- victims that may
+-- be evicted, by their domain members.
+-- KEYS: 12 the receipts and 13 their order, where one is to be opened; then of each victim: its
+-- record, its scope's completed, its principal's completed.
 
 local hash, dispatch, pin, redispatch = ARGV[9], ARGV[10], ARGV[11], ARGV[12] == 'redispatch'
-local limits, FIRST_VICTIM = ARGV[16], 24
+local limits, FIRST_VICTIM = ARGV[16], 29
 
 if clock > tonumber(ARGV[13]) then return answer('late') end
 if stored < tonumber(ARGV[14]) or (ARGV[15] ~= '' and ARGV[15] ~= domain[2]) then
@@ -39,7 +41,7 @@ local function first(attempt, after)
 end
 
 local record = redis.call('HMGET', KEYS[1], 'state', 'hash', 'ticket', 'until', 'dispatch',
-  'attempts')
+  'attempts', 'receipt')
 local attempts, again = tonumber(record[6] or 1), false
 if record[1] then
   local state, ends = record[1], tonumber(record[4])
@@ -110,6 +112,17 @@ for level, name in ipairs({'ScopeEntries', 'PrincipalEntries', 'StoreEntries'}) 
   end
 end
 
+-- A record that is taken again goes on with its receipt, while that is kept and no longer than this.
+local RECEIPT_BYTES = 32768
+local receipt, lines, goes_on = ARGV[24], ARGV[25], false
+local receipt_ttl = tonumber(ARGV[27])
+if receipt ~= '' and again and record[7] then
+  local told = redis.call('HGET', KEYS[12], record[7])
+  local opened = tonumber(redis.call('ZSCORE', KEYS[13], record[7]) or 0)
+  goes_on = told and #told < RECEIPT_BYTES and opened > now - receipt_ttl
+  if goes_on then receipt, lines = record[7], told end
+end
+
 if record[1] then redis.call('DEL', KEYS[1]) end
 redis.call('HSET', KEYS[1], 'state', 'flying', 'hash', hash, 'ticket', ticket,
   'until', int(now + lease))
@@ -120,7 +133,7 @@ if again then
   for level = 1, 3 do redis.call('ZREM', tombstones(level), members[level]) end
 end
 if evicted then
-  local keys, member = 12 + 3 * (evicted - FIRST_VICTIM), ARGV[evicted]
+  local keys, member = #KEYS + 1 - 3 * (#ARGV + 1 - evicted), ARGV[evicted]
   redis.call('DEL', KEYS[keys])
   local name = string.sub(member, 97)
   redis.call('ZREM', KEYS[keys + 1], string.sub(member, 1, 32) .. name)
@@ -144,4 +157,23 @@ for level = 1, 3 do
   sweep(completed(level), now - ttl)
   sweep(tombstones(level), now)
 end
-return first(again and attempts + 1 or 1, now)
+
+local attempt = again and attempts + 1 or 1
+if receipt ~= '' then
+  redis.call('HSET', KEYS[1], 'receipt', receipt)
+  redis.call('HSET', KEYS[12], receipt, lines .. reserved(attempt, ARGV[26]))
+end
+if receipt ~= '' and not goes_on then
+  redis.call('ZADD', KEYS[13], int(now), receipt)
+  collect_after(KEYS[12], now + receipt_ttl)
+  collect_after(KEYS[13], now + receipt_ttl)
+  local surplus = redis.call('ZCARD', KEYS[13]) - tonumber(ARGV[28])
+  local oldest = redis.call('ZRANGE', KEYS[13], 0, 1, 'WITHSCORES')
+  for place = 1, #oldest, 2 do
+    if place <= 2 * surplus or tonumber(oldest[place + 1]) <= now - receipt_ttl then
+      redis.call('HDEL', KEYS[12], oldest[place])
+      redis.call('ZREM', KEYS[13], oldest[place])
+    end
+  end
+end
+return first(attempt, now)

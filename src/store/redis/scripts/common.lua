@@ -10,7 +10,7 @@
 -- A record has `state`, `hash`, `ticket` and `until`, completed also `status`, `type`, `body` and
 -- perhaps `route`. Fields that are absent where they say nothing: `dispatch`, where its call goes, of
 -- a tool that declares it; `attempts`, how many were reserved, of one alone; `again`, of a claim that
--- took an unknown record again.
+-- took an unknown record again; `receipt`, its name.
 --
 -- A record in flight whose lease has ended is a tombstone (unknown) from then on, for
 -- tombstone_ttl: its score says so, so nothing has to be converted.

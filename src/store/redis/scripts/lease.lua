@@ -1,7 +1,7 @@
 -- Before scripts that put off the end of a lease. What has lapsed is not renewed: others were told
 -- that it is unknown.
 
-local record = redis.call('HMGET', KEYS[1], 'state', 'ticket', 'until', 'attempts')
+local record = redis.call('HMGET', KEYS[1], 'state', 'ticket', 'until', 'attempts', 'receipt')
 local runs = record[2] == ticket and record[1] == 'flying' and now < tonumber(record[3])
 
 local function renew()

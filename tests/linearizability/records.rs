@@ -12,7 +12,7 @@ use onceward::claim::{
 };
 use onceward::store::ReceiptSettings;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{Asked, Begun, Store, Ticket};
+use onceward::store::{Asked, Begun, ReceiptSettings, Store, Ticket};
 use redis::Commands;
 
 use crate::hammer::{DOMAIN, Random, limits};

@@ -66,7 +66,7 @@ impl Pointer {
     }
 
     /// The member names on the way, unescaped; what reads as an index is one too.
-    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
+    pub(crate) fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.tokens.iter().map(|token| &*token.name)
     }
 

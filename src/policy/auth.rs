@@ -8,7 +8,7 @@ use super::mtls::{self, MtlsRules};
 use super::oauth::{self, OAuth};
 use super::secret::SecretSources;
 use super::set::LoadContext;
-use super::words::AuthMode;
+use super::words::{AuthMode, SlotScope};
 use crate::identity::Principal;
 
 /// The most API keys of one server; every request is compared with each.
@@ -50,7 +50,8 @@ impl Auth {
     }
 }
 
-/// The keys of one server: at least one, at most [`MAX_API_KEYS`], ids and digests unique.
+/// The keys of one server: at most [`MAX_API_KEYS`], ids and digests unique. At least one, save in
+/// scope `workspace`, where the document has none and its workspaces bring theirs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeys(Vec<ApiKey>);
 
@@ -61,9 +62,13 @@ impl ApiKeys {
     }
 
     /// How many there are.
-    #[expect(clippy::len_without_is_empty, reason = "there is always at least one")]
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Whether nobody can have one.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -96,15 +101,19 @@ impl fmt::Debug for ApiKey {
 /// What is wrong: the field and the problem.
 pub(super) type Mistake = (String, String);
 
-/// Reads the `auth` table of a server in this namespace.
+/// Reads the `auth` table of a server of this scope, in this namespace.
 pub(super) fn build(
     auth: document::Auth,
+    scope: SlotScope,
     namespace: &str,
     context: LoadContext,
     sources: &SecretSources<'_>,
 ) -> Result<Auth, Mistake> {
     let mode = auth.mode.unwrap_or_default();
     refuse_fields_of_other_modes(&auth, mode)?;
+    if scope == SlotScope::Workspace {
+        return of_workspaces(&auth, mode);
+    }
     match mode {
         AuthMode::ApiKey => api_keys(auth.api_keys.unwrap_or_default()).map(Auth::ApiKey),
         AuthMode::OAuth => oauth::build(auth, sources).map(|rules| Auth::OAuth(Arc::new(rules))),
@@ -120,6 +129,25 @@ pub(super) fn build(
         AuthMode::Header => Ok(Auth::Header),
         AuthMode::None => Ok(Auth::None),
     }
+}
+
+/// In scope `workspace` a key says more than who calls: which workspace. So it stands there.
+fn of_workspaces(auth: &document::Auth, mode: AuthMode) -> Result<Auth, Mistake> {
+    if mode != AuthMode::ApiKey {
+        return Err(mistake(
+            "auth.mode",
+            "must be `api_key` with `idempotency.scope: workspace`: only a workspace's API keys say \
+             which workspace a call belongs to",
+        ));
+    }
+    if auth.api_keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
+        return Err(mistake(
+            "auth.api_keys",
+            "belong into the workspaces' documents with `idempotency.scope: workspace`: a key that \
+             stands here would select none",
+        ));
+    }
+    Ok(Auth::ApiKey(ApiKeys(Vec::new())))
 }
 
 /// An issuer or an audience means OAuth even where the mode is left out; reading such a document

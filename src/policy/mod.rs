@@ -7,11 +7,15 @@
 
 mod auth;
 mod authorize;
+mod broker;
 mod build;
+mod choice;
 mod document;
 mod effect;
 mod error;
 mod grant;
+mod headers;
+mod idempotency;
 mod mtls;
 mod native;
 mod oauth;
@@ -30,7 +34,7 @@ pub use auth::{ApiKey, ApiKeys, Auth, MAX_API_KEYS};
 pub use authorize::{Decision, Reason, Request, authorize};
 pub(crate) use authorize::{binding, live};
 pub use build::MAX_NAME;
-pub use effect::{Effect, KeyBinding, OnUnknown};
+pub use effect::{Effect, KeyBinding, MAX_ENVIRONMENT, OnUnknown};
 pub use error::{Place, PolicyError, PolicyErrors};
 pub use grant::{Grant, Grants, Subjects, ToolRule};
 pub use mtls::MtlsRules;

@@ -8,6 +8,7 @@ use super::error::{PolicyError, PolicyErrors};
 use super::oauth::{OAuth, PrincipalClaims};
 use super::server::ServerPolicy;
 use super::set::PolicySet;
+use super::words::SlotScope;
 use crate::claim::{Fingerprint, KeyFormat, Pointer};
 use crate::identity::Principal;
 
@@ -31,6 +32,7 @@ struct SlotRules {
     session_header: String,
     format: KeyFormat,
     fingerprint: Fingerprint,
+    scope: SlotScope,
     key_pointers: Vec<Pointer>,
 }
 
@@ -89,6 +91,7 @@ impl SlotRules {
             session_header: server.session.header_name.as_str().to_owned(),
             format: server.idempotency.format,
             fingerprint: server.idempotency.fingerprint,
+            scope: server.idempotency.scope,
             key_pointers: server.idempotency.key_pointers.clone(),
         }
     }
@@ -104,7 +107,11 @@ impl SlotRules {
         let tokens = self.token_principal.as_ref().zip(oauth(server));
         let other_issuer = tokens.is_some_and(|((issuer, _), rules)| *issuer != rules.issuer);
         let other_claims = tokens.is_some_and(|((_, claims), rules)| *claims != rules.claims);
+        // `keys` moves nothing: without `always` a key that was given is taken all the same, and with
+        // `off` it is refused. Neither does a tool's binding: the record pins it, and a retry with
+        // another one meets its record and conflicts.
         let moves = [
+            (self.scope != rules.scope, "`idempotency.scope`"),
             (self.fingerprint != rules.fingerprint, "`idempotency.fingerprint`"),
             (self.format != rules.format, "`idempotency.format`"),
             (self.auth_mode != server.auth.mode(), "`auth.mode`"),

@@ -110,12 +110,24 @@ impl<'t> JsonText<'t> {
         Document::parse(text).map(|document| Self(Cow::Borrowed(document.source)))
     }
 
+    /// The same with a text of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Document::parse`].
+    pub fn from_vec(text: Vec<u8>) -> Result<JsonText<'static>, JsonError> {
+        Document::parse(&text)?;
+        let text = String::from_utf8(text)
+            .map_err(|error| JsonError::Utf8(error.utf8_error().valid_up_to()))?;
+        Ok(JsonText(Cow::Owned(text)))
+    }
+
     /// The text of a string.
     pub fn string(content: &str) -> JsonText<'static> {
         let mut text = Vec::with_capacity(content.len() + 2);
         Writer::new(&mut text).string(content);
         // What is written is the content and escapes in ASCII.
-        JsonText(Cow::Owned(String::from_utf8_lossy(&text).into_owned()))
+        JsonText(Cow::Owned(String::from_utf8(text).unwrap_or_default()))
     }
 
     /// The text, white space around the value included where it had some.

@@ -103,7 +103,7 @@ impl Ticket {
     pub(crate) fn reserve(&mut self) -> (SlotKey, Fence, usize, Notes) {
         self.notes.attempt += 1;
         let ended = std::mem::take(&mut self.notes.ended);
-        let notes = Notes { ended, ..Notes::of(self.notes.attempt) };
+        let notes = Notes { ended, ..Notes::of(self.notes.attempt, false) };
         (self.slot, self.fence, self.home, notes)
     }
 }

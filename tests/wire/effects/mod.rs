@@ -72,11 +72,19 @@ fn with_members(mut object: Value, extra: &Value) -> Value {
     object
 }
 
-/// Receipts, newest first.
+/// Receipts, newest first: of one page where the query says how many, else of all.
 async fn receipts(gateway: &Gateway, query: &str) -> Vec<Value> {
-    let page = gateway.admin(&format!("/v1/receipts?{query}")).await;
-    assert_eq!(page.status, 200, "{}", page.text());
-    page.json()["receipts"].as_array().expect("a list").clone()
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = gateway.admin(&format!("/v1/receipts?{query}{after}")).await;
+        assert_eq!(page.status, 200, "{}", page.text());
+        let page = page.json();
+        found.extend(page["receipts"].as_array().expect("a list").clone());
+        match page["next"].as_str() {
+            Some(next) if !query.contains("limit") => after = format!("&after={next}"),
+            _ => return found,
+        }
+    }
 }
 
 /// How the attempts of a receipt ended.

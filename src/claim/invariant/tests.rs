@@ -217,6 +217,7 @@ fn p4_lets_a_cap_refuse_only_when_it_is_reached() {
     assert!(refused(&begin(9, 9, 1), CapacityLimit::PrincipalEntries));
     assert!(refused(&begin(9, 9, 9), CapacityLimit::StoreEntries));
     assert!(!refused(&begin(9, 9, 9), CapacityLimit::PrincipalEntries));
+    assert!(!refused(&begin(3, 3, 2), CapacityLimit::ScopeTombstones), "its record stands");
     let narrow = Limits { in_flight: 2, ..limits() };
     let outcome = Outcome::Capacity(CapacityLimit::StoreInFlight);
     let begin = begin(9, 9, 9);

@@ -80,7 +80,9 @@ impl Index for Arc<ReadIndex> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{Claim, Dispatch, Fence, Millis, PrincipalId, Reply, RequestHash, ScopeId};
+    use crate::claim::{
+        Claim, Dispatch, DispatchHash, Fence, Millis, Pin, PrincipalId, Reply, RequestHash, ScopeId,
+    };
     use bytes::Bytes;
 
     const EXPIRES: Millis = Millis(10);
@@ -125,6 +127,24 @@ mod tests {
         assert!(index.look_up(&begin(0), &at(10)).is_none());
         Arc::clone(&index).hide(begin(0).slot);
         assert!(index.look_up(&begin(0), &at(9)).is_none());
+    }
+
+    #[test]
+    fn a_reply_of_another_route_is_refused_where_routes_are_pinned() {
+        let index = Arc::new(ReadIndex::for_entries(1));
+        show(&index);
+        let clock = Meanwhile { now: Millis(9), completed: None };
+        let hash = Some(DispatchHash::from_bytes([4; 32]));
+        let look_up = |hash, pin, request| {
+            let dispatch = Dispatch { hash, pin, redispatch: true };
+            index.look_up(&Begin { dispatch, ..begin(request) }, &clock)
+        };
+        assert!(matches!(look_up(hash, Pin::Always, 0), Some(Known::OtherRoute)));
+        assert!(matches!(look_up(None, Pin::Always, 0), Some(Known::Replay(_))));
+        assert!(matches!(look_up(hash, Pin::Always, 1), Some(Known::Conflict)));
+        for pin in [Pin::Free, Pin::Open] {
+            assert!(matches!(look_up(hash, pin, 0), Some(Known::Replay(_))));
+        }
     }
 
     #[test]

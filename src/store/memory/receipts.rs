@@ -20,7 +20,7 @@ use crate::store::receipt::{
 use crate::store::{Clock, Domain, Notes, StoreError};
 
 /// Receipts that one page looks at; where they end, the next page goes on.
-const MAX_SCAN: usize = 16_384;
+pub(super) const MAX_SCAN: usize = 16_384;
 
 /// Receipts that are looked at, or swept by the keeper, under one lock.
 const CHUNK: usize = 256;

@@ -4,6 +4,7 @@ mod capacity;
 mod claims;
 mod failure;
 mod hammer;
+mod receipts;
 mod storm;
 
 use std::sync::Arc;

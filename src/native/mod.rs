@@ -4,9 +4,17 @@
 //! Nothing here does I/O or knows a policy: what a document says comes in as values.
 
 mod arguments;
+mod body;
+mod error;
+mod path;
 mod schema;
 mod template;
+mod text;
 
 pub use arguments::ArgumentMap;
-pub use schema::InputSchema;
-pub use template::{RequestTemplate, VendorRequest};
+pub use error::{RenderError, TemplateError, TemplateProblem};
+pub use schema::{ArgumentError, InputSchema, MAX_SCHEMA_BYTES, SchemaError};
+pub use template::{
+    BodySource, MAX_BODY_BYTES, MAX_FIELDS, MAX_HEADER_BYTES, MAX_TARGET_BYTES, RequestSource,
+    RequestTemplate, VendorRequest,
+};

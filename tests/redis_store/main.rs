@@ -9,9 +9,9 @@ mod pins;
 #[path = "../wire/redis/proxy.rs"]
 mod proxy;
 mod receipts;
-mod redispatch;
 #[allow(dead_code, reason = "each test target uses its part")]
 #[path = "../support/redis.rs"]
 mod redis_server;
+mod redispatch;
 mod support;
 mod workspaces;

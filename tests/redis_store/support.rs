@@ -7,11 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use onceward::claim::protocol::Pin;
 use onceward::claim::{
-    Begin, Dispatch, DispatchHash, Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId, SlotKey,
+    Begin, Dispatch, DispatchHash, Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId,
+    SlotKey,
 };
 use onceward::store::receipt::Opening;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{Asked, Begun, Domain, ReceiptSettings, Store, Ticket};
+use onceward::store::{Asked, Begun, Domain, ReceiptQuery, ReceiptSettings, Store, Ticket};
 use redis::Commands;
 
 pub use crate::redis_server::RedisServer;
@@ -188,6 +189,10 @@ pub fn opening(begin: &Begin, tool: &str) -> Opening {
     }
 }
 
+pub fn all_receipts() -> ReceiptQuery {
+    ReceiptQuery { limit: 200, ..ReceiptQuery::default() }
+}
+
 pub fn ok() -> Reply {
     Reply::new(200, None, Bytes::from_static(b"ok"), 64).expect("two bytes")
 }
@@ -223,4 +228,3 @@ pub async fn behind_a_proxy(limits: Limits) -> (World, crate::proxy::Proxy) {
     world.far_off("quota", UID);
     (world, proxy)
 }
-

@@ -34,8 +34,9 @@ pub(super) type WithoutEffect = Option<IgnoredAny>;
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
     pub schema_version: String,
-    #[serde(default, rename = "kind", deserialize_with = "unsupported::kind")]
-    _kind: (),
+    /// Empty: every other kind is another type.
+    #[serde(default, rename = "kind")]
+    _kind: Text,
     #[serde(default, rename = "revision")]
     _revision: WithoutEffect,
     #[serde(default, rename = "generated_at")]
@@ -71,7 +72,11 @@ pub(super) struct Server {
     pub cluster: Text,
     #[serde(default)]
     pub path: Text,
-    pub upstream: String,
+    /// One of the two.
+    #[serde(default)]
+    pub upstream: Text,
+    #[serde(default)]
+    pub connectors: Option<Vec<String>>,
     #[serde(default)]
     pub broker: Option<bool>,
     #[serde(default)]
@@ -253,22 +258,6 @@ mod unsupported {
     use serde::de::Error as _;
 
     use super::{Deserialize, Deserializer, Text};
-
-    fn unless<E: serde::de::Error>(asks_for_nothing: bool, instead: &str) -> Result<(), E> {
-        if asks_for_nothing {
-            return Ok(());
-        }
-        Err(E::custom(format_args!("not supported by this build: {instead}")))
-    }
-
-    pub(super) fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
-        let kind = Text::deserialize(from)?.unwrap_or_default();
-        unless(
-            kind.is_empty(),
-            "only documents of one MCP server, which have no `kind`, can be loaded; move this one \
-             out of the policy folder",
-        )
-    }
 
     pub(super) fn token_header<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
         let header = Text::deserialize(from)?.unwrap_or_default();

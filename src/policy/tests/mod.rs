@@ -10,6 +10,7 @@ mod mistakes;
 mod mtls;
 mod oauth;
 mod platform;
+mod schemas;
 mod sessions;
 mod watch;
 

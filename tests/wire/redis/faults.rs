@@ -12,14 +12,14 @@ use crate::support::{
 const BEGIN: &str = "tombstone_ttl=";
 
 /// Waits until keyed calls are served again, by one of their own.
-async fn recovers(gateway: &Gateway, key: usize) {
+pub async fn recovers(gateway: &Gateway, key: usize) {
     eventually("keyed calls to be served again", || async {
         (gateway.send(&numbered(key)).await.status == 200).then_some(())
     })
     .await;
 }
 
-async fn refuses_keyed_calls_alone(gateway: &Gateway, upstream: &Upstream, key: usize) {
+pub async fn refuses_keyed_calls_alone(gateway: &Gateway, upstream: &Upstream, key: usize) {
     gateway.send(&numbered(key)).await.assert_refused(503, "idempotency_unavailable");
     assert_eq!(upstream.hits_with(&tag(key)), 0, "it fails closed");
     gateway.send(&Request::post(pay())).await.assert_first();
@@ -77,11 +77,8 @@ async fn a_begin_that_was_given_up_leaves_no_lasting_block() {
 async fn a_server_that_dies_and_comes_back_has_kept_what_it_appended() {
     let upstream = Upstream::start().await;
     let persistent = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""];
-    let server = RedisServer::with(&persistent);
-    let url = format!("{:?}", server.url());
-    let mut server = Some(server);
-    let unused = Arc::new(RedisServer::start());
-    let gateway = leased(&upstream, &unused, "20s").set("store", "url", &url).start().await;
+    let server = Arc::new(RedisServer::with(&persistent));
+    let gateway = leased(&upstream, &server, "20s").start().await;
     let kept = gateway.send(&numbered(1)).await;
     kept.assert_first();
     let gate = Gate::new();
@@ -89,14 +86,13 @@ async fn a_server_that_dies_and_comes_back_has_kept_what_it_appended() {
     upstream.script(Reply::silent().wait(&gate).send(late));
     let mut running = gateway.begin(&numbered(2)).await;
     upstream.hit(2).await;
-    let mut down = server.take().expect("a server");
-    down.kill();
+    server.kill();
     refuses_keyed_calls_alone(&gateway, &upstream, 3).await;
     gate.open();
     // Its settle cannot land, and the reply is given all the same.
     let late = running.response().await.expect("an answer");
     late.assert_first();
-    down.restart();
+    server.restart();
     recovers(&gateway, 3).await;
     gateway.send(&numbered(1)).await.assert_replays(&kept);
     gateway.settled(&numbered(2)).await.assert_replays(&late);
@@ -212,7 +208,7 @@ async fn bodies_come_back_byte_for_byte() {
 
 impl Gateway {
     /// Asks until the store serves the key again, whatever it finds.
-    async fn settled_or_served(&self, key: usize) -> crate::support::Response {
+    pub async fn settled_or_served(&self, key: usize) -> crate::support::Response {
         eventually("the key to be free", || async {
             let answer = self.send(&numbered(key)).await;
             let waits = ["idempotency_in_flight", "idempotency_unavailable"];

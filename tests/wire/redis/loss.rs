@@ -9,11 +9,8 @@ use crate::support::{Gate, PATIENCE, RedisServer, Reply, Upstream, eventually};
 #[tokio::test]
 async fn a_restart_that_forgot_everything_is_noticed_and_waited_out() {
     let upstream = Upstream::start().await;
-    let mut server = RedisServer::start();
-    let url = format!("{:?}", server.url());
-    let unused = Arc::new(RedisServer::start());
-    let setup = leased(&upstream, &unused, "2s").set("store", "url", &url);
-    let gateway = setup.set("limits", "ttl", "\"1500ms\"").start().await;
+    let server = Arc::new(RedisServer::start());
+    let gateway = leased(&upstream, &server, "2s").set("limits", "ttl", "\"1500ms\"").start().await;
     gateway.send(&numbered(1)).await.assert_first();
     server.restart();
     // Refused, not run: for as long as the lost record would have stood.
@@ -31,13 +28,17 @@ async fn a_restart_that_forgot_everything_is_noticed_and_waited_out() {
     again.assert_first();
 }
 
+/// What keeps nothing on disk, and gives a new replica its copy at once.
+pub const FORGETFUL: [&str; 4] = ["--save", "", "--repl-diskless-sync-delay", "0"];
+
 /// A primary and its replica, in step.
 pub fn pair() -> (Arc<RedisServer>, Arc<RedisServer>) {
-    let forgetful = ["--save", "", "--repl-diskless-sync-delay", "0"];
-    let primary = RedisServer::with(&forgetful);
-    let port = primary.port().to_string();
-    let replica =
-        RedisServer::with(&[&forgetful[..], &["--replicaof", "127.0.0.1", &port]].concat());
+    in_step(RedisServer::with(&FORGETFUL), RedisServer::with(&FORGETFUL))
+}
+
+/// Makes the second server a replica of the first one, and waits until it is in step.
+pub fn in_step(primary: RedisServer, replica: RedisServer) -> (Arc<RedisServer>, Arc<RedisServer>) {
+    replica.command::<redis::Value>(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     let deadline = Instant::now() + PATIENCE;
     let mut connection = primary.connection();
     // It has acknowledged something that was written after it came.

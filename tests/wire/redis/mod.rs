@@ -7,6 +7,7 @@ mod leases;
 mod loss;
 mod proxy;
 mod replicas;
+mod slow;
 
 use std::sync::Arc;
 

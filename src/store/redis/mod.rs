@@ -37,7 +37,6 @@ use self::delivery::Delivery;
 use self::domain::Domains;
 use self::held::Held;
 use self::pool::Pool;
-use self::server_time::ServerTime;
 use self::settle::Settlement;
 use super::{
     Begin, Begun, Clock, Known, MonotonicClock, Occupancy, SettleOnDrop, Settled, Store,
@@ -76,7 +75,6 @@ struct Shared {
     replica_wait: Duration,
     pool: Pool,
     clock: MonotonicClock,
-    server_time: ServerTime,
     domains: Domains,
     held: Held,
     health: Mutex<Result<(), StoreError>>,
@@ -152,7 +150,6 @@ impl Shared {
             replica_wait: settings.timeout / 2,
             pool: Pool::new(settings),
             clock: MonotonicClock::start(),
-            server_time: ServerTime::default(),
             domains: Domains::new(&settings.prefix),
             held: Held::default(),
             health: Mutex::new(Err(StoreError::Unreachable)),

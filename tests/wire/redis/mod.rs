@@ -1,6 +1,7 @@
 //! Records in a real Redis, shared by several gateways (STORE section 4).
 
 mod access;
+mod clocks;
 mod cluster;
 mod faults;
 mod leases;

@@ -3,6 +3,7 @@
 mod access;
 mod clocks;
 mod cluster;
+mod failover;
 mod faults;
 mod leases;
 mod loss;

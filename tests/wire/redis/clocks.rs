@@ -7,7 +7,7 @@ use super::faults::recovers;
 use super::leases::{finds, gated};
 use super::loss::{FORGETFUL, in_step};
 use super::proxy::Proxy;
-use super::{leased, numbered, shared, tag};
+use super::{leased, numbered, patient, shared, tag};
 use crate::support::{Gate, Gateway, Policy, RedisServer, Response, Setup, Upstream, eventually};
 
 const HOUR: i64 = 3600;
@@ -100,8 +100,8 @@ async fn a_failover_to_a_server_whose_clock_is_behind_keeps_the_order_of_complet
 async fn while_a_clock_catches_up_nothing_ends_and_calls_go_on() {
     let (upstream, server) = (Upstream::start().await, clocked());
     let setup = || {
-        let setup = leased(&upstream, &server, "20s").set("limits", "ttl", "\"30s\"");
-        setup.set("limits", "tombstone_ttl", "\"30s\"")
+        let setup = shared(&upstream, &server).set("store", "lease", "\"20s\"");
+        setup.set("limits", "ttl", "\"30s\"").set("limits", "tombstone_ttl", "\"30s\"")
     };
     let (owner, other, dying) =
         (setup().start().await, setup().start().await, setup().start().await);
@@ -181,7 +181,7 @@ async fn nodes_whose_clocks_disagree_cost_no_begin_an_attempt() {
     let cluster = Cluster::of(nodes, 0).await;
     let names: Vec<_> = (0..8).map(|number| format!("server-{number}")).collect();
     let policies = names.iter().map(|name| Policy::new(&upstream.url()).at(name));
-    let setup = Setup::policies(policies).redis(&cluster.nodes[0]);
+    let setup = patient(Setup::policies(policies), &cluster.nodes[0]);
     let gateway = setup.set("store", "url", &cluster.url()).start().await;
     let call = |number: usize| numbered(number).to(&format!("/mcp/{}", names[number % 8]));
     for number in 0..8 {

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use super::{numbered, shared, tag};
+use super::{numbered, patient, shared, tag};
 use crate::support::{
     Gate, Policy, RedisServer, Reply, Setup, Upstream, eventually, json_reply, pay, result_for,
 };
@@ -107,7 +107,7 @@ async fn every_server_has_its_records_on_one_node() {
     let names: Vec<_> = (0..8).map(|number| format!("server-{number}")).collect();
     let policies = names.iter().map(|name| Policy::new(&upstream.url()).at(name));
     let url = format!("\"redis+cluster://127.0.0.1:{}\"", cluster.nodes[1].port());
-    let setup = Setup::policies(policies).redis(&cluster.nodes[0]).set("store", "url", &url);
+    let setup = patient(Setup::policies(policies), &cluster.nodes[0]).set("store", "url", &url);
     let gateway = setup.start().await;
     for (number, name) in names.iter().enumerate() {
         let request = numbered(number).to(&format!("/mcp/{name}"));

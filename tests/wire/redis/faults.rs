@@ -62,8 +62,8 @@ async fn a_begin_that_was_given_up_leaves_no_lasting_block() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
     let proxy = Proxy::start(&server).await;
     // A lease that the test does not wait out.
-    let setup = shared(&upstream, &server).set("store", "lease", "\"10m\"");
-    let gateway = setup.set("store", "url", &proxy.url()).start().await;
+    let setup = leased(&upstream, &server, "10m").set("store", "url", &proxy.url());
+    let gateway = setup.start().await;
     recovers(&gateway, 0).await;
     proxy.lose_the_reply_and_shut(BEGIN);
     refuses_keyed_calls_alone(&gateway, &upstream, 1).await;
@@ -102,7 +102,7 @@ async fn a_server_that_dies_and_comes_back_has_kept_what_it_appended() {
 #[tokio::test]
 async fn a_server_that_takes_no_writes_fails_keyed_calls_alone() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let gateway = leased(&upstream, &server, "20s").start().await;
+    let gateway = shared(&upstream, &server).start().await;
     let kept = gateway.send(&numbered(1)).await;
     for (spoil, mend) in [
         ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
@@ -121,7 +121,7 @@ async fn a_server_that_takes_no_writes_fails_keyed_calls_alone() {
 #[tokio::test]
 async fn a_reply_that_the_server_has_no_memory_for_is_not_kept_and_never_run_again() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let gateway = leased(&upstream, &server, "20s").start().await;
+    let gateway = shared(&upstream, &server).start().await;
     let gate = Gate::new();
     let late = json_reply(200, &result_for(pay().as_bytes(), "late"));
     upstream.script(Reply::silent().wait(&gate).send(late));
@@ -180,7 +180,7 @@ async fn a_paused_server_is_given_up_and_leaves_no_lasting_block() {
 #[tokio::test]
 async fn a_server_that_forgot_the_scripts_is_told_them_again() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let gateway = leased(&upstream, &server, "10m").start().await;
+    let gateway = shared(&upstream, &server).start().await;
     let gate = Gate::new();
     let late = json_reply(200, &result_for(pay().as_bytes(), "late"));
     upstream.script(Reply::silent().wait(&gate).send(late));
@@ -197,7 +197,7 @@ async fn a_server_that_forgot_the_scripts_is_told_them_again() {
 #[tokio::test]
 async fn bodies_come_back_byte_for_byte() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let gateway = leased(&upstream, &server, "10m").start().await;
+    let gateway = shared(&upstream, &server).start().await;
     let every_byte: Vec<u8> = (0..=255).collect();
     let head = [("Content-Type", "application/octet-stream")];
     upstream.script(Reply::raw(crate::support::http(200, &head, &every_byte)));

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{leased, numbered, tag, waiting};
+use super::{leased, numbered, shared, tag, waiting};
 use crate::support::{Gate, PATIENCE, RedisServer, Reply, Upstream, eventually};
 
 #[tokio::test]
 async fn a_restart_that_forgot_everything_is_noticed_and_waited_out() {
     let upstream = Upstream::start().await;
     let server = Arc::new(RedisServer::start());
+    // A begin asks for less time than it has to wait.
     let gateway = leased(&upstream, &server, "2s").set("limits", "ttl", "\"1500ms\"").start().await;
     gateway.send(&numbered(1)).await.assert_first();
     server.restart();
@@ -66,7 +67,7 @@ async fn with_a_replica_waited_for_a_failover_loses_no_claim() {
     }
     primary.signal("KILL");
     replica.command::<redis::Value>("REPLICAOF NO ONE");
-    let after = leased(&upstream, &replica, "30s").start().await;
+    let after = shared(&upstream, &replica).start().await;
     for key in 1..=20 {
         after.send(&numbered(key)).await.assert_refused(409, "idempotency_in_flight");
         assert_eq!(upstream.hits_with(&tag(key)), 1);
@@ -97,7 +98,7 @@ async fn without_one_a_failover_may_run_a_call_again() {
     let upstream = Upstream::start().await;
     let (primary, replica) = pair();
     let gate = Gate::new();
-    let before = leased(&upstream, &primary, "20s").start().await;
+    let before = shared(&upstream, &primary).start().await;
     // It has lost its primary, and falls behind.
     replica.command::<redis::Value>("REPLICAOF 127.0.0.1 1");
     upstream.script(Reply::silent().wait(&gate).close());
@@ -105,7 +106,7 @@ async fn without_one_a_failover_may_run_a_call_again() {
     upstream.hit(1).await;
     primary.signal("KILL");
     replica.command::<redis::Value>("REPLICAOF NO ONE");
-    let after = leased(&upstream, &replica, "20s").start().await;
+    let after = shared(&upstream, &replica).start().await;
     after.send(&numbered(1)).await;
     assert_eq!(upstream.hits_with(&tag(1)), 2);
     gate.open();

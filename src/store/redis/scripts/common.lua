@@ -15,7 +15,13 @@
 -- A record in flight whose lease has ended is a tombstone (unknown) from then on, for
 -- tombstone_ttl: its score says so, so nothing has to be converted.
 
-local function int(number) return string.format('%.0f', number) end
+-- Each number is formatted once: that costs as much as a small command.
+local formatted = {}
+local function int(number)
+  local text = formatted[number] or string.format('%.0f', number)
+  formatted[number] = text
+  return text
+end
 
 local time = redis.call('TIME')
 local clock = tonumber(time[1]) * 1000000 + tonumber(time[2])

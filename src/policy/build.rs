@@ -10,6 +10,7 @@ use hyper::header::HeaderName;
 use super::auth::{self, Auth};
 use super::document::{self, Document, SCHEMA_VERSION, Text};
 use super::effect::{self, Carrier, MAX_ENVIRONMENT};
+use super::goes::{Goes, NativeServer};
 use super::grant::Grants;
 use super::native::Target;
 use super::secret::{LoadedSecret, SecretSources};
@@ -19,6 +20,7 @@ use super::server::{
 use super::session::Bindings;
 use super::set::LoadContext;
 use super::words::{DefaultDecision, Mode};
+use super::world::World;
 use super::{broker, headers, idempotency};
 
 /// The most characters of a server's name, namespace, uid and path.
@@ -32,10 +34,10 @@ pub(super) type Mistake = (String, String);
 
 /// Every mistake of one document, gathered while what is right is taken over.
 #[derive(Default)]
-struct Mistakes(Vec<Mistake>);
+pub(super) struct Mistakes(pub Vec<Mistake>);
 
 impl Mistakes {
-    fn keep<T>(&mut self, outcome: Result<T, Mistake>) -> Option<T> {
+    pub fn keep<T>(&mut self, outcome: Result<T, Mistake>) -> Option<T> {
         outcome.map_err(|mistake| self.0.push(mistake)).ok()
     }
 }
@@ -45,12 +47,15 @@ pub(super) fn server(
     mut document: Document,
     context: LoadContext,
     sources: &SecretSources<'_>,
+    world: Option<&World>,
 ) -> Result<ServerPolicy, Vec<Mistake>> {
     let mut mistakes = Mistakes::default();
     mistakes.keep(schema_version(&document.schema_version));
     let namespace = document.server.namespace.clone().unwrap_or_default();
     let broker = document.server.broker.unwrap_or_default();
     let switch = document.server.retries_off.take();
+    let goes = mistakes
+        .keep(Goes::read(document.server.upstream.take(), document.server.connectors.take()));
     let identity = mistakes.keep(identity(document.server));
     let rules = document.idempotency.unwrap_or_default();
     let auth = document.auth.unwrap_or_default();
@@ -60,14 +65,26 @@ pub(super) fn server(
         &namespace,
         context,
         sources,
+        world.into_iter().flat_map(World::api_keys).cloned(),
     ));
     let idempotency = mistakes.keep(idempotency::build(rules, auth.as_ref()));
     let session = mistakes.keep(session(document.session.unwrap_or_default(), sources));
     let taken = own_headers(session.as_ref(), auth.as_ref());
-    let upstream = identity.as_ref().map(|identity| &identity.upstream);
+    let upstream = goes.as_ref().and_then(Goes::upstream);
     let retries_off = mistakes.keep(broker::build(broker, switch, upstream, &taken));
-    let carrier = Carrier::Mcp { taken: &taken, broker };
-    let tools = tools(document.tools.unwrap_or_default(), carrier, &mut mistakes);
+    let listed = document.tools.unwrap_or_default();
+    let (target, tools) = match goes {
+        Some(Goes::Connectors(names)) => {
+            let own =
+                NativeServer { broker, session: session.as_ref(), rules: idempotency.as_ref() };
+            (own.target(&names, listed, world, &mut mistakes), HashMap::new())
+        }
+        goes => {
+            let carrier = Carrier::Mcp { taken: &taken, broker };
+            let tools = tools(listed, carrier, &mut mistakes);
+            (goes.and_then(Goes::into_upstream).map(Target::Mcp), tools)
+        }
+    };
     let policy = mistakes.keep(policy(document.policy.unwrap_or_default()));
     let grants = mistakes.keep(Grants::build(document.grants.unwrap_or_default()));
     let sessions = mistakes.keep(
@@ -77,6 +94,7 @@ pub(super) fn server(
     let parts = (|| {
         Some(Parts {
             identity: identity?,
+            target: target?,
             auth: auth?,
             retries_off: retries_off?,
             policy: policy?,
@@ -95,6 +113,7 @@ pub(super) fn server(
 
 struct Parts {
     identity: Identity,
+    target: Target,
     auth: Auth,
     retries_off: Option<RetriesOff>,
     policy: Rules,
@@ -114,7 +133,7 @@ fn assemble(parts: Parts) -> ServerPolicy {
         team_id: identity.team_id,
         cluster: identity.cluster,
         path: identity.path,
-        target: Target::Mcp(identity.upstream),
+        target: parts.target,
         retries_off: parts.retries_off,
         auth: parts.auth,
         mode: policy.mode,
@@ -129,7 +148,7 @@ fn assemble(parts: Parts) -> ServerPolicy {
     }
 }
 
-fn schema_version(version: &str) -> Result<(), Mistake> {
+pub(super) fn schema_version(version: &str) -> Result<(), Mistake> {
     if version == SCHEMA_VERSION {
         return Ok(());
     }
@@ -144,7 +163,6 @@ struct Identity {
     team_id: Option<String>,
     cluster: Option<String>,
     path: String,
-    upstream: Uri,
 }
 
 fn identity(server: document::Server) -> Result<Identity, Mistake> {
@@ -175,7 +193,6 @@ fn identity(server: document::Server) -> Result<Identity, Mistake> {
         team_id: set(server.team_id),
         cluster: set(server.cluster),
         path: path(set(server.path))?,
-        upstream: upstream(&server.upstream).map_err(|problem| at("server.upstream", problem))?,
     })
 }
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
@@ -38,10 +38,10 @@ pub(super) struct Document {
     /// Always `v1`.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     pub schema_version: String,
-    /// Absent: a server.
-    #[serde(default, rename = "kind", deserialize_with = "unsupported::kind")]
-    #[schemars(with = "Text")]
-    _kind: (),
+    /// Empty: every other kind is another type.
+    #[serde(default, rename = "kind")]
+    #[schemars(schema_with = "no_kind")]
+    _kind: Text,
     /// Without effect.
     #[serde(default, rename = "revision")]
     #[schemars(with = "serde_json::Value")]
@@ -96,8 +96,12 @@ pub(super) struct Server {
     /// Where the gateway serves it; `/mcp` where it is left out.
     #[serde(default)]
     pub path: Text,
-    /// The MCP server: an absolute `http` or `https` URL.
-    pub upstream: String,
+    /// The MCP server: an absolute `http` or `https` URL. This or `connectors`.
+    #[serde(default)]
+    pub upstream: Text,
+    /// The names of the connectors whose tools are its own. These or `upstream`.
+    #[serde(default)]
+    pub connectors: Option<Vec<String>>,
     /// Whether it calls vendors itself, and retries by itself.
     #[serde(default)]
     pub broker: Option<bool>,
@@ -390,28 +394,16 @@ pub(super) struct Idempotency {
     pub key_pointers: Option<Vec<String>>,
 }
 
+fn no_kind(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["", null] })
+}
+
 /// Fields of the contract whose behaviour this build does not have: accepted where they ask for
 /// nothing, refused otherwise.
 mod unsupported {
     use serde::de::Error as _;
 
     use super::{Deserialize, Deserializer, Text};
-
-    fn unless<E: serde::de::Error>(asks_for_nothing: bool, instead: &str) -> Result<(), E> {
-        if asks_for_nothing {
-            return Ok(());
-        }
-        Err(E::custom(format_args!("not supported by this build: {instead}")))
-    }
-
-    pub(super) fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
-        let kind = Text::deserialize(from)?.unwrap_or_default();
-        unless(
-            kind.is_empty(),
-            "only documents of one MCP server, which have no `kind`, can be loaded; move this one \
-             out of the policy folder",
-        )
-    }
 
     pub(super) fn token_header<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
         let header = Text::deserialize(from)?.unwrap_or_default();

@@ -2,6 +2,7 @@
 //! "a reload that would move slots").
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::auth::{ApiKey, Auth};
 use super::error::{PolicyError, PolicyErrors};
@@ -27,8 +28,8 @@ struct SlotRules {
     static_principal: Option<Principal>,
     /// The issuer whose subjects are meant, and the claims that name them.
     token_principal: Option<(String, PrincipalClaims)>,
-    /// Whom each API key ever listed stood for, by digest.
-    credentials: HashMap<[u8; 32], Principal>,
+    /// Whom each API key ever listed stood for, and in which workspace, by digest.
+    credentials: HashMap<[u8; 32], (Principal, Option<Arc<str>>)>,
     session_header: String,
     format: KeyFormat,
     fingerprint: Fingerprint,
@@ -86,7 +87,7 @@ impl SlotRules {
             token_principal: oauth(server)
                 .map(|rules| (rules.issuer.clone(), rules.claims.clone())),
             credentials: api_keys(server)
-                .map(|key| (*key.sha256(), key.principal.clone()))
+                .map(|key| (*key.sha256(), (key.principal.clone(), key.workspace.clone())))
                 .collect(),
             session_header: server.session.header_name.as_str().to_owned(),
             format: server.idempotency.format,
@@ -100,7 +101,10 @@ impl SlotRules {
     fn moved_by(&self, server: &ServerPolicy) -> Option<&'static str> {
         let rules = &server.idempotency;
         let other_caller = |key: &ApiKey| {
-            self.credentials.get(key.sha256()).is_some_and(|known| *known != key.principal)
+            let known = self.credentials.get(key.sha256());
+            known.is_some_and(|(principal, workspace)| {
+                *principal != key.principal || *workspace != key.workspace
+            })
         };
         // A key in the body that is no longer looked for would make its retry an unkeyed call.
         let unread = |pointer: &Pointer| !rules.key_pointers.contains(pointer);
@@ -118,7 +122,7 @@ impl SlotRules {
             (self.static_principal.as_ref() != static_principal(server), "the static principal"),
             (other_issuer, "`auth.issuer_url`"),
             (other_claims, "`auth.claims`"),
-            (api_keys(server).any(other_caller), "the principal of a listed API key"),
+            (api_keys(server).any(other_caller), "the principal or workspace of a listed API key"),
             (self.session_header != server.session.header_name.as_str(), "`session.header_name`"),
             (self.key_pointers.iter().any(unread), "`idempotency.key_pointers` that drops one"),
         ];

@@ -8,6 +8,7 @@ mod folders;
 mod keys;
 mod mistakes;
 mod mtls;
+mod native;
 mod oauth;
 mod platform;
 mod schemas;

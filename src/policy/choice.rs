@@ -17,15 +17,13 @@ pub(super) enum Choice<T> {
     Table(T),
 }
 
-/// What may stand there.
-pub(super) trait Named {
-    /// The only word.
-    const WORD: &'static str;
-    /// Word and table, for a person who wrote neither.
-    const FORM: &'static str;
+/// A table in whose place a word may stand.
+pub(super) trait OrWord {
+    /// The schema of the word.
+    fn word() -> Schema;
 }
 
-impl<T: JsonSchema + Named> JsonSchema for Choice<T> {
+impl<T: JsonSchema + OrWord> JsonSchema for Choice<T> {
     fn inline_schema() -> bool {
         true
     }
@@ -35,7 +33,7 @@ impl<T: JsonSchema + Named> JsonSchema for Choice<T> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "enum": [T::WORD, ""] }, generator.subschema_for::<T>()] })
+        json_schema!({ "anyOf": [T::word(), generator.subschema_for::<T>()] })
     }
 }
 

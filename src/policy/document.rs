@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
@@ -38,9 +38,9 @@ pub(super) struct Document {
     /// Always `v1`.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     pub schema_version: String,
-    /// Absent: a server; every other kind is a document of its own.
+    /// Empty: every other kind is another type.
     #[serde(default, rename = "kind")]
-    #[schemars(extend("const" = ""))]
+    #[schemars(schema_with = "no_kind")]
     _kind: Text,
     /// Without effect.
     #[serde(default, rename = "revision")]
@@ -96,10 +96,10 @@ pub(super) struct Server {
     /// Where the gateway serves it; `/mcp` where it is left out.
     #[serde(default)]
     pub path: Text,
-    /// The MCP server that its calls go to; this, or `connectors`.
+    /// The MCP server: an absolute `http` or `https` URL. This or `connectors`.
     #[serde(default)]
     pub upstream: Text,
-    /// The connectors whose tools the gateway serves itself; these, or `upstream`.
+    /// The names of the connectors whose tools are its own. These or `upstream`.
     #[serde(default)]
     pub connectors: Option<Vec<String>>,
     /// Whether it calls vendors itself, and retries by itself.
@@ -392,6 +392,10 @@ pub(super) struct Idempotency {
     pub scope: Option<SlotScope>,
     /// Where in a body a key may stand, as JSON Pointers.
     pub key_pointers: Option<Vec<String>>,
+}
+
+fn no_kind(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["", null] })
 }
 
 /// Fields of the contract whose behaviour this build does not have: accepted where they ask for

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-use super::super::choice::Named;
+use super::super::choice::OrWord;
 
 /// Where the switch is; one of the three.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -50,10 +50,15 @@ pub(in crate::policy) enum Scalar {
     Text(String),
 }
 
-impl Named for Switch {
-    const WORD: &'static str = "none_exist";
-    const FORM: &'static str = "`none_exist`, or one of `header: { name, value }`, \
-                                `query: { name, value }` and `body: { pointer, value }`";
+impl Switch {
+    /// The word that stands for none.
+    pub const NONE: &'static str = "none_exist";
+}
+
+impl OrWord for Switch {
+    fn word() -> Schema {
+        json_schema!({ "enum": [Self::NONE, ""] })
+    }
 }
 
 impl Scalar {

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Expected, Visitor};
 
-use super::super::choice::{Choice, Named};
+use super::super::choice::{Choice, OrWord};
 use super::super::document::Text;
 use super::super::words::{self, SideEffect};
 use super::OnUnknown;
@@ -49,9 +49,15 @@ pub(in crate::policy) struct Binding {
     pub body_pointer: Text,
 }
 
-impl Named for Binding {
-    const WORD: &'static str = "unsupported";
-    const FORM: &'static str = "`unsupported`, `{ header: NAME }` or `{ body_pointer: POINTER }`";
+impl Binding {
+    /// The word that stands for no binding.
+    pub const NONE: &'static str = "unsupported";
+}
+
+impl OrWord for Binding {
+    fn word() -> Schema {
+        json_schema!({ "enum": [Self::NONE, ""] })
+    }
 }
 
 /// A status, or an inclusive range of them, within [`STATUSES`] and not empty.

@@ -19,6 +19,17 @@ fn validator(name: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).expect("the schema can be used")
 }
 
+/// The schema of a document of a policy.
+fn schema_of(document: &Value) -> &'static str {
+    match document.get("kind").and_then(Value::as_str) {
+        None => "server.json",
+        Some("connector") => "connector.json",
+        Some("workspace") => "workspace.json",
+        Some("capability") => "capability.json",
+        Some(other) => panic!("{other} is no kind"),
+    }
+}
+
 #[track_caller]
 fn assert_valid(name: &str, document: &Value, what: &str) {
     let found: Vec<String> = validator(name)
@@ -68,7 +79,7 @@ fn every_example_is_valid() {
     let documents = documents_in(&root().join("examples/policy"));
     assert!(documents.len() >= 3, "the examples were found");
     for (path, document) in documents {
-        assert_valid("server.json", &document, &path.display().to_string());
+        assert_valid(schema_of(&document), &document, &path.display().to_string());
     }
     let sessions = fs::read_to_string(root().join("examples/sessions.json")).expect("read");
     assert_valid("sessions.json", &yaml(&sessions), "examples/sessions.json");
@@ -88,7 +99,7 @@ fn every_example_of_the_page_is_valid() {
             document["schema_version"] = "v1".into();
             document["server"] = json!({"name": "ledger", "upstream": "http://127.0.0.1:1"});
         }
-        assert_valid("server.json", &document, text);
+        assert_valid(schema_of(&document), &document, text);
         seen += 1;
     }
     assert!(seen >= 5, "the examples were found");

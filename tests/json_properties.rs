@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use onceward::claim::{Document, JsonError, Kind, Value, canonical};
+use onceward::claim::json::{JsonText, PutError, put, set_in_result_meta};
+use onceward::claim::{Document, JsonError, Kind, Pointer, Value, canonical};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -149,6 +150,42 @@ fn tiny_model() -> impl Strategy<Value = Model> {
     })
 }
 
+fn tiny_object() -> impl Strategy<Value = Model> {
+    proptest::collection::btree_map("[ab]?", tiny_model(), 0..4).prop_map(Model::Object)
+}
+
+/// A reply whose `result` and `_meta` are often objects.
+fn tiny_reply() -> impl Strategy<Value = Model> {
+    let with = |name: &'static str, inner: BoxedStrategy<Model>| {
+        (tiny_object(), proptest::option::weighted(0.8, inner)).prop_map(move |(object, inner)| {
+            let Model::Object(mut members) = object else {
+                return object;
+            };
+            members.extend(inner.map(|inner| (name.to_owned(), inner)));
+            Model::Object(members)
+        })
+    };
+    let some = prop_oneof![4 => tiny_object(), 1 => tiny_model()];
+    let result = prop_oneof![6 => with("_meta", some.boxed()), 1 => tiny_model()];
+    with("result", result.boxed())
+}
+
+/// The naive way to set members of `result._meta`; whether they can be.
+fn naive_set(reply: &mut Model, values: &BTreeMap<String, String>) -> bool {
+    let Model::Object(members) = reply else {
+        return false;
+    };
+    let Some(Model::Object(result)) = members.get_mut("result") else {
+        return false;
+    };
+    let meta = result.entry("_meta".to_owned()).or_insert(Model::Object(BTreeMap::new()));
+    let Model::Object(meta) = meta else {
+        return false;
+    };
+    meta.extend(values.iter().map(|(name, value)| (name.clone(), Model::Text(value.clone()))));
+    true
+}
+
 fn style() -> impl Strategy<Value = Style> {
     proptest::collection::vec(any::<u8>(), 1..64).prop_map(Style)
 }
@@ -206,6 +243,39 @@ fn agrees_with_serde_json(bytes: &[u8]) -> Result<(), TestCaseError> {
         }
     }
     Ok(())
+}
+
+/// The naive way to put a member, and why it cannot be put.
+fn naive_put(model: &mut Model, names: &[String], value: &Model) -> Result<(), PutError> {
+    let Some((name, inside)) = names.split_first() else {
+        return if model == value { Ok(()) } else { Err(PutError::Taken) };
+    };
+    match model {
+        Model::Object(members) => match members.get_mut(name) {
+            Some(member) => naive_put(member, inside, value),
+            None => {
+                let nest =
+                    |value, name: &String| Model::Object(BTreeMap::from([(name.clone(), value)]));
+                let member = inside.iter().rev().fold(value.clone(), nest);
+                members.insert(name.clone(), member);
+                Ok(())
+            }
+        },
+        Model::Array(_) => Err(PutError::IntoArray),
+        _ => Err(PutError::ThroughScalar),
+    }
+}
+
+fn pointer_of(names: &[String]) -> Pointer {
+    let escape = |name: &String| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+    Pointer::parse(&names.iter().map(escape).collect::<String>()).expect("a pointer")
+}
+
+/// What is left of `long` without `short`, if one stretch taken out makes it that.
+fn is_one_insertion(short: &[u8], long: &[u8]) -> bool {
+    let before = short.iter().zip(long).take_while(|(a, b)| a == b).count();
+    let after = short.iter().rev().zip(long.iter().rev()).take_while(|(a, b)| a == b).count();
+    long.len() >= short.len() && before + after >= short.len()
 }
 
 /// A failure is kept in the package's `proptest-regressions`, and tried first ever after.
@@ -286,5 +356,45 @@ proptest! {
         let [left, right] = texts.each_ref().map(|text| Document::parse(text.as_bytes()).expect("well-formed"));
         let equal = scaled(a, a_power) == scaled(b, b_power);
         prop_assert_eq!(left.root().same_value(right.root()), equal, "{:?}", texts);
+    }
+
+    #[test]
+    fn a_member_is_put_as_the_naive_way_puts_it_and_no_other_byte_changes(
+        mut body in tiny_object(),
+        names in proptest::collection::vec("[ab~/\"]?", 1..4),
+        value in "[ab]?",
+        style in style(),
+    ) {
+        let text = Render::text(&body, &style);
+        let document = Document::parse(text.as_bytes()).expect("well-formed");
+        let put = put(document.root(), &pointer_of(&names), &JsonText::string(&value));
+        let naive = naive_put(&mut body, &names, &Model::Text(value));
+        prop_assert_eq!(put.as_ref().map(|_| ()), naive.as_ref().map(|()| ()));
+        if let Ok(bytes) = put {
+            let theirs: serde_json::Value = serde_json::from_slice(&bytes).expect("still JSON");
+            let again = Document::parse(&bytes).expect("still strict JSON");
+            prop_assert_eq!(model_of(again.root()), body.clone());
+            let rendered = Render::text(&body, &style);
+            prop_assert_eq!(theirs, serde_json::from_str::<serde_json::Value>(&rendered).expect("JSON"));
+            prop_assert!(is_one_insertion(text.as_bytes(), &bytes));
+        }
+    }
+
+    #[test]
+    fn members_are_set_in_a_results_meta_and_nowhere_else(
+        mut reply in tiny_reply(),
+        values in proptest::collection::btree_map("[ab~]?", text(), 0..4),
+        style in style(),
+    ) {
+        let text = Render::text(&reply, &style);
+        let members: Vec<_> =
+            values.iter().map(|(name, value)| (name.as_str(), JsonText::string(value))).collect();
+        let set = set_in_result_meta(text.as_bytes(), &members);
+        let fits = naive_set(&mut reply, &values);
+        prop_assert_eq!(set.is_some(), fits);
+        if let Some(bytes) = set {
+            let again = Document::parse(&bytes).expect("still strict JSON");
+            prop_assert_eq!(model_of(again.root()), reply);
+        }
     }
 }

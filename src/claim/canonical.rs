@@ -78,7 +78,7 @@ impl<'o, 'd, 'a> Writer<'o, 'd, 'a> {
         self.out.push(b']');
     }
 
-    fn string(&mut self, content: &str) {
+    pub fn string(&mut self, content: &str) {
         let content = content.as_bytes();
         self.out.push(b'"');
         let mut done = 0;

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::canonical::{Writer, canonical};
 use super::json::{Kind, Value};
 use super::key::Key;
-use super::{PrincipalId, RequestHash, ScopeId, SlotKey};
+use super::{DispatchHash, PrincipalId, RequestHash, ScopeId, SlotKey};
 
 /// What of a call decides whether a retry means the same (`idempotency.fingerprint`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -132,6 +132,12 @@ pub fn scope_id(server_uid: &str, subject: &Subject<'_>, session: &str) -> Scope
 /// server and round, and tells nothing about the client's key.
 pub fn vendor_key(slot: &SlotKey, server_uid: &str) -> Key {
     Key::from_digest(&digest(&[b"onceward.vendor.v1", slot.as_bytes(), server_uid.as_bytes()]))
+}
+
+/// The fingerprint of where a call goes and how its key gets there (EFFECTS section 4): `route` are
+/// the non-secret facts of its target as canonical JSON, `binding` says what carries the key.
+pub fn dispatch_hash(route: &[u8], binding: &str) -> DispatchHash {
+    DispatchHash::from_bytes(digest(&[b"onceward.dispatch.v1", route, binding.as_bytes()]))
 }
 
 /// The slot of a call in scope `workspace`, where callers, sessions and servers share slots.
@@ -259,6 +265,16 @@ mod tests {
         let bytes = b"\0\0\0\0\0\0\0\x01a\0\0\0\0\0\0\0\0";
         let whole: [u8; 32] = Sha256::digest(bytes).into();
         assert_eq!(digest(&[b"a", b""]), whole);
+    }
+
+    #[test]
+    fn a_dispatch_is_its_route_and_its_binding() {
+        // Lengths of 8 bytes before each field, as in every digest here.
+        let bytes =
+            b"\0\0\0\0\0\0\0\x14onceward.dispatch.v1\0\0\0\0\0\0\0\x02{}\0\0\0\0\0\0\0\x01x";
+        let whole: [u8; 32] = Sha256::digest(bytes).into();
+        assert_eq!(dispatch_hash(b"{}", "x"), DispatchHash::from_bytes(whole));
+        assert_ne!(dispatch_hash(b"{}", "xy"), dispatch_hash(b"{}x", "y"));
     }
 
     #[test]

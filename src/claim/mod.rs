@@ -23,8 +23,8 @@ pub mod shared;
 pub use canonical::{canonical, write_canonical};
 pub use digest_hash::DigestHash;
 pub use fingerprint::{
-    Call, Fingerprint, Round, Subject, principal_id, request_hash, scope_id, scoped_key,
-    vendor_key, workspace_principal_id, workspace_scope_id, workspace_scoped_key,
+    Call, Fingerprint, Round, Subject, dispatch_hash, principal_id, request_hash, scope_id,
+    scoped_key, vendor_key, workspace_principal_id, workspace_scope_id, workspace_scoped_key,
 };
 pub use ids::{
     CompletionSeq, DispatchHash, Fence, Millis, PrincipalId, RequestHash, ScopeId, SlotKey,

@@ -65,6 +65,11 @@ impl Pointer {
         })
     }
 
+    /// The member names on the way, unescaped; what reads as an index is one too.
+    pub(crate) fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
+        self.tokens.iter().map(|token| &*token.name)
+    }
+
     /// The text that was parsed.
     pub fn as_str(&self) -> &str {
         &self.text

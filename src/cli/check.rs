@@ -1,5 +1,6 @@
 //! `onceward check`: what would run, or everything that stands in its way (CONTRACT section 10).
 
+mod effects;
 mod report;
 mod warnings;
 

@@ -7,6 +7,7 @@
 //! Those about the caller and the key are here, the others in files of their own.
 
 mod outcome;
+mod receipts;
 mod request;
 
 mod oauth;
@@ -258,6 +259,10 @@ fn explain(reason: Reason) -> &'static str {
         Reason::ToolSideEffectUnknown => "it does not say what this tool does; ask its operator",
         Reason::SideEffectNotAllowed => "none of your grants allows what this tool does",
         Reason::TrustTooLow => "this tool needs more trust than your grant and session have",
+        Reason::ToolEffectNotIdempotent => {
+            "it writes where nobody may write without a vendor that recognises a repeated call; ask \
+             its operator"
+        }
     }
 }
 

@@ -4,16 +4,13 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use super::{AuthError, Principal};
-use crate::policy::ApiKeys;
+use super::AuthError;
+use crate::policy::{ApiKey, ApiKeys};
 
 const SCHEME: &[u8] = b"bearer";
 
-/// The principal of the one token in the one `Authorization` line.
-pub(super) fn verify<'k>(
-    keys: &'k ApiKeys,
-    headers: &HeaderMap,
-) -> Result<&'k Principal, AuthError> {
+/// The key that is the one token in the one `Authorization` line.
+pub(super) fn verify<'k>(keys: &'k ApiKeys, headers: &HeaderMap) -> Result<&'k ApiKey, AuthError> {
     let token = presented(headers)?;
     find(keys, &Sha256::digest(token).into()).ok_or(AuthError::InvalidToken)
 }
@@ -40,7 +37,7 @@ fn token(line: &HeaderValue) -> Option<&[u8]> {
 
 /// Compares against every entry, whichever matches, so that the time taken tells nothing. By words
 /// and not by bytes, because it is done for every request.
-fn find<'k>(keys: &'k ApiKeys, presented: &[u8; 32]) -> Option<&'k Principal> {
+fn find<'k>(keys: &'k ApiKeys, presented: &[u8; 32]) -> Option<&'k ApiKey> {
     let presented = words(presented);
     let mut found = Choice::from(0);
     let mut at = 0u64;
@@ -50,7 +47,7 @@ fn find<'k>(keys: &'k ApiKeys, presented: &[u8; 32]) -> Option<&'k Principal> {
         found |= equal;
     }
     let index = usize::try_from(at).ok()?;
-    bool::from(found).then(|| keys.iter().nth(index)).flatten().map(|key| &key.principal)
+    bool::from(found).then(|| keys.iter().nth(index)).flatten()
 }
 
 fn words(digest: &[u8; 32]) -> [u64; 4] {

@@ -24,7 +24,7 @@ pub use oauth::{
 pub use principal::{MAX_SUBJECT_BYTES, Principal, PrincipalError};
 pub use spiffe::SpiffeId;
 
-use crate::policy::{Auth, Mode, ServerPolicy, SessionsFile};
+use crate::policy::{ApiKey, Auth, Mode, ServerPolicy, SessionsFile};
 
 /// A principal whose credential this gateway checked itself. Only this module makes one, so a
 /// function that takes it cannot be called for a caller who merely claims a name.
@@ -32,11 +32,17 @@ use crate::policy::{Auth, Mode, ServerPolicy, SessionsFile};
 pub struct Verified {
     principal: Principal,
     session: Option<Arc<str>>,
+    workspace: Option<Arc<str>>,
 }
 
 impl Verified {
     fn new(principal: &Principal) -> Self {
-        Self { principal: principal.clone(), session: None }
+        Self { principal: principal.clone(), session: None, workspace: None }
+    }
+
+    /// Whoever holds an API key.
+    fn holder(key: &ApiKey) -> Self {
+        Self { workspace: key.workspace.clone(), ..Self::new(&key.principal) }
     }
 
     /// Who it is.
@@ -44,9 +50,19 @@ impl Verified {
         &self.principal
     }
 
+    /// The workspace that the credential selects, in scope `workspace`.
+    pub fn workspace(&self) -> Option<&Arc<str>> {
+        self.workspace.as_ref()
+    }
+
     /// The governed session that the credential itself names (`mtls`); no header is asked then.
     pub fn session(&self) -> Option<&str> {
         self.session.as_deref()
+    }
+
+    /// The workspace that the credential is of; no server outside of scope `workspace` has one.
+    pub fn workspace(&self) -> Option<&Arc<str>> {
+        self.workspace.as_ref()
     }
 }
 
@@ -150,7 +166,7 @@ pub fn authenticate(
     let headers = credentials.headers;
     match &policy.auth {
         Auth::ApiKey(keys) => {
-            bearer::verify(keys, headers).map(|caller| Identity::Verified(Verified::new(caller)))
+            bearer::verify(keys, headers).map(|key| Identity::Verified(Verified::holder(key)))
         }
         Auth::OAuth(_) => Err(AuthError::IssuerUnavailable),
         Auth::Mtls(rules) => Ok(Identity::Verified(mtls::verify(rules, policy, credentials)?)),

@@ -145,7 +145,7 @@ fn bound(
         .ok_or(MtlsError::Session(Reason::SessionNotFound))?;
     policy::live(binding, credentials.now).map_err(MtlsError::Session)?;
     let principal = binding.principal.clone().ok_or(MtlsError::Session(Reason::SessionNotFound))?;
-    Ok(Verified { principal, session: Some(binding.name.as_str().into()) })
+    Ok(Verified { principal, session: Some(binding.name.as_str().into()), workspace: None })
 }
 
 #[cfg(test)]

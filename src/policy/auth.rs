@@ -8,7 +8,7 @@ use super::mtls::{self, MtlsRules};
 use super::oauth::{self, OAuth};
 use super::secret::SecretSources;
 use super::set::LoadContext;
-use super::words::AuthMode;
+use super::words::{AuthMode, SlotScope};
 use crate::identity::Principal;
 
 /// The most API keys of one server; every request is compared with each.
@@ -50,7 +50,8 @@ impl Auth {
     }
 }
 
-/// The keys of one server: at least one, at most [`MAX_API_KEYS`], ids and digests unique.
+/// The keys of one server: at most [`MAX_API_KEYS`], ids and digests unique. At least one, save in
+/// scope `workspace`, where the document has none and its workspaces bring theirs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeys(Vec<ApiKey>);
 
@@ -61,9 +62,13 @@ impl ApiKeys {
     }
 
     /// How many there are.
-    #[expect(clippy::len_without_is_empty, reason = "there is always at least one")]
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Whether nobody can have one.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -74,6 +79,8 @@ pub struct ApiKey {
     pub id: String,
     /// Whom it stands for.
     pub principal: Principal,
+    /// The workspace that it is of, in scope `workspace`.
+    pub workspace: Option<Arc<str>>,
     sha256: [u8; 32],
 }
 
@@ -89,6 +96,7 @@ impl fmt::Debug for ApiKey {
         f.debug_struct("ApiKey")
             .field("id", &self.id)
             .field("principal", &self.principal)
+            .field("workspace", &self.workspace)
             .finish_non_exhaustive()
     }
 }
@@ -96,15 +104,20 @@ impl fmt::Debug for ApiKey {
 /// What is wrong: the field and the problem.
 pub(super) type Mistake = (String, String);
 
-/// Reads the `auth` table of a server in this namespace.
+/// Reads the `auth` table of a server of this scope, in this namespace.
 pub(super) fn build(
     auth: document::Auth,
+    scope: SlotScope,
     namespace: &str,
     context: LoadContext,
     sources: &SecretSources<'_>,
+    workspaces: impl Iterator<Item = ApiKey>,
 ) -> Result<Auth, Mistake> {
     let mode = auth.mode.unwrap_or_default();
     refuse_fields_of_other_modes(&auth, mode)?;
+    if scope == SlotScope::Workspace {
+        return of_workspaces(&auth, mode, workspaces.collect());
+    }
     match mode {
         AuthMode::ApiKey => api_keys(auth.api_keys.unwrap_or_default()).map(Auth::ApiKey),
         AuthMode::OAuth => oauth::build(auth, sources).map(|rules| Auth::OAuth(Arc::new(rules))),
@@ -120,6 +133,29 @@ pub(super) fn build(
         AuthMode::Header => Ok(Auth::Header),
         AuthMode::None => Ok(Auth::None),
     }
+}
+
+/// In scope `workspace` a key says more than who calls: which workspace. So it stands there.
+fn of_workspaces(
+    auth: &document::Auth,
+    mode: AuthMode,
+    keys: Vec<ApiKey>,
+) -> Result<Auth, Mistake> {
+    if mode != AuthMode::ApiKey {
+        return Err(mistake(
+            "auth.mode",
+            "must be `api_key` with `idempotency.scope: workspace`: only a workspace's API keys say \
+             which workspace a call belongs to",
+        ));
+    }
+    if auth.api_keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
+        return Err(mistake(
+            "auth.api_keys",
+            "belong into the workspaces' documents with `idempotency.scope: workspace`: a key that \
+             stands here would select none",
+        ));
+    }
+    Ok(Auth::ApiKey(ApiKeys(keys)))
 }
 
 /// An issuer or an audience means OAuth even where the mode is left out; reading such a document
@@ -170,18 +206,35 @@ fn refuse_fields_of_other_modes(auth: &document::Auth, mode: AuthMode) -> Result
 }
 
 fn api_keys(listed: Vec<document::ApiKey>) -> Result<ApiKeys, Mistake> {
+    const FIELD: &str = "auth.api_keys";
     if listed.is_empty() {
-        return Err(mistake("auth.api_keys", "must list at least one key"));
+        return Err(mistake(FIELD, "must list at least one key"));
     }
+    keys(listed, FIELD, None).map(ApiKeys)
+}
+
+/// The keys of a workspace, which may have none.
+pub(super) fn workspace_keys(
+    listed: Vec<document::ApiKey>,
+    workspace: &Arc<str>,
+) -> Result<Vec<ApiKey>, Mistake> {
+    keys(listed, "api_keys", Some(workspace))
+}
+
+fn keys(
+    listed: Vec<document::ApiKey>,
+    field: &str,
+    workspace: Option<&Arc<str>>,
+) -> Result<Vec<ApiKey>, Mistake> {
     if listed.len() > MAX_API_KEYS {
-        return Err(mistake("auth.api_keys", &format!("must list at most {MAX_API_KEYS} keys")));
+        return Err(mistake(field, &format!("must list at most {MAX_API_KEYS} keys")));
     }
     let mut keys: Vec<ApiKey> = Vec::with_capacity(listed.len());
     let (mut ids, mut digests) =
         (std::collections::HashSet::new(), std::collections::HashSet::new());
     for (index, key) in listed.into_iter().enumerate() {
         let at =
-            |field: &str, problem: &str| (format!("auth.api_keys[{index}]{field}"), problem.into());
+            |member: &str, problem: &str| (format!("{field}[{index}]{member}"), problem.into());
         if key.id.is_empty() {
             return Err(at(".id", "must not be empty"));
         }
@@ -197,9 +250,10 @@ fn api_keys(listed: Vec<document::ApiKey>) -> Result<ApiKeys, Mistake> {
             key.team_id.as_deref(),
         )
         .map_err(|problem| at("", &problem.to_string()))?;
-        keys.push(ApiKey { id: key.id, principal, sha256: key.sha256.0 });
+        let workspace = workspace.cloned();
+        keys.push(ApiKey { id: key.id, principal, workspace, sha256: key.sha256.0 });
     }
-    Ok(ApiKeys(keys))
+    Ok(keys)
 }
 
 fn principal(

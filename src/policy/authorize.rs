@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::grant::Grant;
 use super::server::{ServerPolicy, Tool};
 use super::session::{Binding, SessionsFile};
-use super::words::{DefaultDecision, Mode, RuleDecision, Trust};
+use super::words::{DefaultDecision, Mode, RuleDecision, SideEffect, Trust};
 use crate::identity::Principal;
 
 /// What authorization looks at.
@@ -52,6 +52,9 @@ pub enum Reason {
     SideEffectNotAllowed,
     /// The caller is trusted less than the tool needs.
     TrustTooLow,
+    /// The tool writes where a lost reply must be safe to ask for again, and its vendor does not
+    /// dedupe.
+    ToolEffectNotIdempotent,
 }
 
 impl Reason {
@@ -70,6 +73,7 @@ impl Reason {
             Self::ToolSideEffectUnknown => "tool_side_effect_unknown",
             Self::SideEffectNotAllowed => "side_effect_not_allowed",
             Self::TrustTooLow => "trust_too_low",
+            Self::ToolEffectNotIdempotent => "tool_effect_not_idempotent",
         }
     }
 
@@ -168,7 +172,22 @@ fn verdict<'p>(
         Err(reason) if policy.session.required || request.keyed => return Verdict::refused(reason),
         session => session.ok().flatten(),
     };
-    by_grants(policy, request, (caller, tool), bound)
+    let verdict = by_grants(policy, request, (caller, tool), bound);
+    match request.declared {
+        Some(tool) if verdict.allowed && denied_by_effect(policy, tool) => {
+            Verdict { allowed: false, reason: Reason::ToolEffectNotIdempotent, ..verdict }
+        }
+        _ => verdict,
+    }
+}
+
+/// Whether the tool writes, in an environment where that needs a vendor that dedupes (EFFECTS
+/// section 2). A tool without an effect spec belongs to no environment.
+fn denied_by_effect(policy: &ServerPolicy, tool: &Tool) -> bool {
+    let writes = matches!(tool.side_effect, Some(SideEffect::Write | SideEffect::Destructive));
+    let Some(effect) = tool.effect.as_deref().filter(|_| writes) else { return false };
+    let of_rule = |name: &String| policy.deny_unsupported_writes.contains(name);
+    !effect.binding.is_supported() && effect.environment.as_ref().is_some_and(of_rule)
 }
 
 /// A binding belongs to the server's namespace and to the callers that it names; a foreign one is

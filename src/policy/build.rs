@@ -1,21 +1,27 @@
 //! From what a document says to what is used.
 
-use actix_web::http::header::HeaderName;
+use std::sync::Arc;
+
+use actix_web::http::header::HeaderName as ListenerHeader;
 use hashbrown::{HashMap, HashSet};
 use hyper::Uri;
+use hyper::header::HeaderName;
 
 use super::auth::{self, Auth};
 use super::document::{self, Document, SCHEMA_VERSION, Text};
+use super::effect::{self, Carrier, MAX_ENVIRONMENT};
+use super::goes::{Goes, NativeServer};
 use super::grant::Grants;
 use super::native::Target;
 use super::secret::{LoadedSecret, SecretSources};
 use super::server::{
-    IdempotencyRules, MAX_KEY_POINTERS, ServerPolicy, SessionRules, Tool, UpstreamToken,
+    IdempotencyRules, RetriesOff, ServerPolicy, SessionRules, Tool, UpstreamToken,
 };
 use super::session::Bindings;
 use super::set::LoadContext;
-use super::words::{Keys, SlotScope};
-use crate::claim::Pointer;
+use super::words::{DefaultDecision, Mode};
+use super::world::World;
+use super::{broker, headers, idempotency};
 
 /// The most characters of a server's name, namespace, uid and path.
 pub const MAX_NAME: usize = 255;
@@ -23,87 +29,94 @@ pub const MAX_NAME: usize = 255;
 const DEFAULT_PATH: &str = "/mcp";
 const DEFAULT_SESSION_HEADER: &str = "x-mcp-agent-session";
 
-/// Headers that mean something else already.
-const TAKEN_HEADERS: [&str; 9] = [
-    "authorization",
-    "content-length",
-    "content-type",
-    "host",
-    "idempotency-key",
-    "mcp-session-id",
-    "x-mcp-agent-id",
-    "x-mcp-human-id",
-    "x-mcp-team-id",
-];
-
-/// Headers of one connection or message, which the gateway sets itself.
-const CONNECTION_HEADERS: [&str; 10] = [
-    "accept-encoding",
-    "connection",
-    "expect",
-    "keep-alive",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// A field and what is wrong with it.
 pub(super) type Mistake = (String, String);
 
 /// Every mistake of one document, gathered while what is right is taken over.
 #[derive(Default)]
-struct Mistakes(Vec<Mistake>);
+pub(super) struct Mistakes(pub Vec<Mistake>);
 
 impl Mistakes {
-    fn keep<T>(&mut self, outcome: Result<T, Mistake>) -> Option<T> {
+    pub fn keep<T>(&mut self, outcome: Result<T, Mistake>) -> Option<T> {
         outcome.map_err(|mistake| self.0.push(mistake)).ok()
     }
 }
 
 /// Builds a server for a listener of this kind.
 pub(super) fn server(
-    document: Document,
+    mut document: Document,
     context: LoadContext,
     sources: &SecretSources<'_>,
+    world: Option<&World>,
 ) -> Result<ServerPolicy, Vec<Mistake>> {
     let mut mistakes = Mistakes::default();
     mistakes.keep(schema_version(&document.schema_version));
     let namespace = document.server.namespace.clone().unwrap_or_default();
+    let broker = document.server.broker.unwrap_or_default();
+    let switch = document.server.retries_off.take();
+    let goes = mistakes
+        .keep(Goes::read(document.server.upstream.take(), document.server.connectors.take()));
     let identity = mistakes.keep(identity(document.server));
+    let rules = document.idempotency.unwrap_or_default();
     let auth = document.auth.unwrap_or_default();
-    let auth = mistakes.keep(auth::build(auth, &namespace, context, sources));
+    let auth = mistakes.keep(auth::build(
+        auth,
+        rules.scope.unwrap_or_default(),
+        &namespace,
+        context,
+        sources,
+        world.into_iter().flat_map(World::api_keys).cloned(),
+    ));
+    let idempotency = mistakes.keep(idempotency::build(rules, auth.as_ref()));
     let session = mistakes.keep(session(document.session.unwrap_or_default(), sources));
-    let tools = mistakes.keep(tools(document.tools.unwrap_or_default()));
+    let taken = own_headers(session.as_ref(), auth.as_ref());
+    let upstream = goes.as_ref().and_then(Goes::upstream);
+    let retries_off = mistakes.keep(broker::build(broker, switch, upstream, &taken));
+    let listed = document.tools.unwrap_or_default();
+    let (target, tools) = match goes {
+        Some(Goes::Connectors(names)) => {
+            let own =
+                NativeServer { broker, session: session.as_ref(), rules: idempotency.as_ref() };
+            (own.target(&names, listed, world, &mut mistakes), HashMap::new())
+        }
+        goes => {
+            let carrier = Carrier::Mcp { taken: &taken, broker };
+            let tools = tools(listed, carrier, &mut mistakes);
+            (goes.and_then(Goes::into_upstream).map(Target::Mcp), tools)
+        }
+    };
+    let policy = mistakes.keep(policy(document.policy.unwrap_or_default()));
     let grants = mistakes.keep(Grants::build(document.grants.unwrap_or_default()));
     let sessions = mistakes.keep(
         Bindings::build(document.sessions.unwrap_or_default(), &namespace)
             .map_err(|(index, problem)| at(&format!("sessions[{index}].name"), problem)),
     );
-    let idempotency = mistakes.keep(idempotency(document.idempotency.unwrap_or_default()));
-    let policy = document.policy.unwrap_or_default();
-    match (identity, auth, session, tools, grants, sessions, idempotency) {
-        (
-            Some(identity),
-            Some(auth),
-            Some(session),
-            Some(tools),
-            Some(grants),
-            Some(sessions),
-            Some(idempotency),
-        ) if mistakes.0.is_empty() => Ok(assemble(
-            identity,
-            policy,
-            Parts { auth, session, tools, grants, sessions, idempotency },
-        )),
+    let parts = (|| {
+        Some(Parts {
+            identity: identity?,
+            target: target?,
+            auth: auth?,
+            retries_off: retries_off?,
+            policy: policy?,
+            session: session?,
+            tools,
+            grants: grants?,
+            sessions: sessions?,
+            idempotency: idempotency?,
+        })
+    })();
+    match parts {
+        Some(parts) if mistakes.0.is_empty() => Ok(assemble(parts)),
         _ => Err(mistakes.0),
     }
 }
 
 struct Parts {
+    identity: Identity,
+    target: Target,
     auth: Auth,
+    retries_off: Option<RetriesOff>,
+    policy: Rules,
     session: SessionRules,
     tools: HashMap<String, Tool>,
     grants: Grants,
@@ -111,7 +124,8 @@ struct Parts {
     idempotency: IdempotencyRules,
 }
 
-fn assemble(identity: Identity, policy: document::Policy, parts: Parts) -> ServerPolicy {
+fn assemble(parts: Parts) -> ServerPolicy {
+    let Parts { identity, policy, .. } = parts;
     ServerPolicy {
         name: identity.name,
         namespace: identity.namespace,
@@ -119,13 +133,13 @@ fn assemble(identity: Identity, policy: document::Policy, parts: Parts) -> Serve
         team_id: identity.team_id,
         cluster: identity.cluster,
         path: identity.path,
-        target: Target::Mcp(identity.upstream),
-        retries_off: None,
-        deny_unsupported_writes: HashSet::default(),
+        target: parts.target,
+        retries_off: parts.retries_off,
         auth: parts.auth,
-        mode: policy.mode.unwrap_or_default(),
-        default_decision: policy.default_decision.unwrap_or_default(),
-        policy_version: policy.policy_version.unwrap_or_default(),
+        mode: policy.mode,
+        default_decision: policy.default_decision,
+        policy_version: policy.version,
+        deny_unsupported_writes: policy.deny_unsupported_writes,
         session: parts.session,
         grants: parts.grants,
         idempotency: parts.idempotency,
@@ -134,7 +148,7 @@ fn assemble(identity: Identity, policy: document::Policy, parts: Parts) -> Serve
     }
 }
 
-fn schema_version(version: &str) -> Result<(), Mistake> {
+pub(super) fn schema_version(version: &str) -> Result<(), Mistake> {
     if version == SCHEMA_VERSION {
         return Ok(());
     }
@@ -149,7 +163,6 @@ struct Identity {
     team_id: Option<String>,
     cluster: Option<String>,
     path: String,
-    upstream: Uri,
 }
 
 fn identity(server: document::Server) -> Result<Identity, Mistake> {
@@ -180,7 +193,6 @@ fn identity(server: document::Server) -> Result<Identity, Mistake> {
         team_id: set(server.team_id),
         cluster: set(server.cluster),
         path: path(set(server.path))?,
-        upstream: upstream(&server.upstream).map_err(|problem| at("server.upstream", problem))?,
     })
 }
 
@@ -226,20 +238,15 @@ pub(super) fn upstream(text: &str) -> Result<Uri, &'static str> {
     Ok(uri)
 }
 
-/// Whether a header, its name in lower case, means something else already.
-pub(super) fn is_taken(header: &str) -> bool {
-    TAKEN_HEADERS.contains(&header)
-}
-
 fn session(
     session: document::Session,
     sources: &SecretSources<'_>,
 ) -> Result<SessionRules, Mistake> {
     let wrong = |problem: &str| at("session.header_name", problem);
     let name = set(session.header_name).unwrap_or_else(|| DEFAULT_SESSION_HEADER.to_owned());
-    let header_name: HeaderName =
+    let header_name: ListenerHeader =
         name.parse().map_err(|_| wrong("is not a valid HTTP header name"))?;
-    if is_taken(header_name.as_str()) {
+    if headers::is_taken(header_name.as_str()) {
         return Err(wrong("is taken: choose a header that has no other meaning"));
     }
     let upstream_token =
@@ -271,12 +278,11 @@ fn upstream_token(
         }
         (_, Some(token)) => token,
     };
-    let header: hyper::header::HeaderName = name
+    let header: HeaderName = name
         .unwrap_or("authorization")
         .parse()
         .map_err(|_| at(FIELD, "is not a valid HTTP header name"))?;
-    let taken = TAKEN_HEADERS.iter().chain(&CONNECTION_HEADERS).any(|name| *name == header);
-    if taken && header != hyper::header::AUTHORIZATION {
+    if headers::is_taken_from_credentials(header.as_str()) {
         return Err(at(FIELD, "is taken: choose a header that has no other meaning"));
     }
     let secret = LoadedSecret::load(&token, "session.upstream_token", sources)?;
@@ -290,64 +296,86 @@ fn upstream_token(
     Ok(Some(UpstreamToken { header, value, secret }))
 }
 
-fn tools(listed: Vec<document::Tool>) -> Result<HashMap<String, Tool>, Mistake> {
+/// Every tool that is right; the others leave a mistake each.
+fn tools(
+    listed: Vec<document::Tool>,
+    carrier: Carrier<'_>,
+    mistakes: &mut Mistakes,
+) -> HashMap<String, Tool> {
     let mut tools = HashMap::with_capacity(listed.len());
     for (index, tool) in listed.into_iter().enumerate() {
-        let wrong = |problem| at(&format!("tools[{index}].name"), problem);
+        let place = format!("tools[{index}]");
+        let wrong = |problem| at(&format!("{place}.name"), problem);
         if tool.name.is_empty() {
-            return Err(wrong("must not be empty"));
+            mistakes.0.push(wrong("must not be empty"));
+            continue;
         }
+        let declared = effect::build(&place, tool.side_effect, tool.effect, carrier);
+        let Some(declared) = mistakes.keep(declared) else { continue };
         let meaning = Tool {
             required_trust: tool.required_trust.unwrap_or_default(),
-            side_effect: tool.side_effect,
-            effect: None,
+            side_effect: declared.side_effect,
+            effect: declared.effect.map(Arc::new),
         };
         if tools.insert(tool.name, meaning).is_some() {
-            return Err(wrong("is already used by an earlier tool"));
+            mistakes.0.push(wrong("is already used by an earlier tool"));
         }
     }
-    Ok(tools)
+    tools
 }
 
-fn idempotency(rules: document::Idempotency) -> Result<IdempotencyRules, Mistake> {
-    let keys = rules.keys.unwrap_or_default();
-    Ok(IdempotencyRules {
-        keys,
-        scope: SlotScope::Session,
-        format: rules.format.unwrap_or_default(),
-        fingerprint: rules.fingerprint.unwrap_or_default(),
-        streams: rules.streams.unwrap_or_default(),
-        key_pointers: key_pointers(rules.key_pointers.unwrap_or_default(), keys)?,
+/// The `policy` table.
+struct Rules {
+    mode: Mode,
+    default_decision: DefaultDecision,
+    version: String,
+    deny_unsupported_writes: HashSet<String>,
+}
+
+fn policy(policy: document::Policy) -> Result<Rules, Mistake> {
+    Ok(Rules {
+        mode: policy.mode.unwrap_or_default(),
+        default_decision: policy.default_decision.unwrap_or_default(),
+        version: policy.policy_version.unwrap_or_default(),
+        deny_unsupported_writes: environments(policy.deny_unsupported_writes.unwrap_or_default())?,
     })
 }
 
-fn key_pointers(listed: Vec<String>, keys: Keys) -> Result<Vec<Pointer>, Mistake> {
-    const FIELD: &str = "idempotency.key_pointers";
-    if listed.len() > MAX_KEY_POINTERS {
-        return Err(at(FIELD, &format!("must list at most {MAX_KEY_POINTERS} pointers")));
-    }
-    if keys == Keys::Off && !listed.is_empty() {
-        return Err(at(FIELD, "has no effect with `keys: off`: leave one of the two out"));
-    }
-    let mut pointers = Vec::with_capacity(listed.len());
-    for (index, text) in listed.iter().enumerate() {
+/// Environments by name, each once.
+fn environments(listed: Vec<String>) -> Result<HashSet<String>, Mistake> {
+    const FIELD: &str = "policy.deny_unsupported_writes";
+    let mut environments = HashSet::with_capacity(listed.len());
+    for (index, name) in listed.into_iter().enumerate() {
         let wrong = |problem: &str| at(&format!("{FIELD}[{index}]"), problem);
-        let pointer = Pointer::parse(text).map_err(|error| wrong(&error.to_string()))?;
-        if text.is_empty() {
-            return Err(wrong("must point into the body, which is never a key as a whole"));
+        if !effect::is_environment(&name) {
+            let problem = format!("must have 1 to {MAX_ENVIRONMENT} characters, no control ones");
+            return Err(wrong(&problem));
         }
-        if pointers.contains(&pointer) {
+        if !environments.insert(name) {
             return Err(wrong("is listed twice"));
         }
-        pointers.push(pointer);
     }
-    Ok(pointers)
+    Ok(environments)
 }
 
-fn set(text: Text) -> Option<String> {
+/// Headers that this server gives a meaning to, which no other value may stand in.
+fn own_headers(session: Option<&SessionRules>, auth: Option<&Auth>) -> Vec<HeaderName> {
+    let session = session.into_iter().flat_map(|rules| {
+        let token = rules.upstream_token.as_ref().map(|token| token.header.clone());
+        std::iter::once(rules.outbound_name.clone()).chain(token)
+    });
+    let ingress = auth.and_then(|auth| match auth {
+        Auth::Mtls(rules) => Some(rules.header.clone()),
+        Auth::ApiKey(_) | Auth::OAuth(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
+    });
+    session.chain(ingress).collect()
+}
+
+/// A text that says something.
+pub(super) fn set(text: Text) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-fn at(field: &str, problem: &str) -> Mistake {
+pub(super) fn at(field: &str, problem: &str) -> Mistake {
     (field.to_owned(), problem.to_owned())
 }

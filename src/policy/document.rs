@@ -10,6 +10,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
+use super::broker::fields::Switch;
+use super::choice::Choice;
+use super::effect::fields::Effect;
 use super::oauth::fields::{Algorithms, Claims, Introspection};
 use super::values::{self, Expiry, HexDigest};
 use super::words::{
@@ -31,8 +34,9 @@ pub(super) type WithoutEffect = Option<IgnoredAny>;
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
     pub schema_version: String,
-    #[serde(default, rename = "kind", deserialize_with = "unsupported::kind")]
-    _kind: (),
+    /// Empty: every other kind is another type.
+    #[serde(default, rename = "kind")]
+    _kind: Text,
     #[serde(default, rename = "revision")]
     _revision: WithoutEffect,
     #[serde(default, rename = "generated_at")]
@@ -68,9 +72,15 @@ pub(super) struct Server {
     pub cluster: Text,
     #[serde(default)]
     pub path: Text,
-    pub upstream: String,
-    #[serde(default, rename = "broker", deserialize_with = "unsupported::broker")]
-    _broker: (),
+    /// One of the two.
+    #[serde(default)]
+    pub upstream: Text,
+    #[serde(default)]
+    pub connectors: Option<Vec<String>>,
+    #[serde(default)]
+    pub broker: Option<bool>,
+    #[serde(default)]
+    pub retries_off: Option<Choice<Switch>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -129,11 +139,7 @@ pub(super) struct Policy {
     #[serde(rename = "enforce_on")]
     _enforce_on: WithoutEffect,
     pub policy_version: Text,
-    #[serde(
-        rename = "deny_unsupported_writes",
-        deserialize_with = "unsupported::deny_unsupported_writes"
-    )]
-    _deny_unsupported_writes: (),
+    pub deny_unsupported_writes: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -165,8 +171,8 @@ pub(super) struct Tool {
     _risk_level: WithoutEffect,
     #[serde(default, rename = "labels")]
     _labels: WithoutEffect,
-    #[serde(default, rename = "effect", deserialize_with = "unsupported::effect")]
-    _effect: (),
+    #[serde(default)]
+    pub effect: Option<Effect>,
     #[serde(default, rename = "approval", deserialize_with = "words::optional")]
     _approval: Option<Approval>,
 }
@@ -241,8 +247,8 @@ pub(super) struct Idempotency {
     pub fingerprint: Option<Fingerprint>,
     #[serde(deserialize_with = "words::optional")]
     pub streams: Option<Streams>,
-    #[serde(rename = "scope", deserialize_with = "words::optional")]
-    _scope: Option<SlotScope>,
+    #[serde(deserialize_with = "words::optional")]
+    pub scope: Option<SlotScope>,
     pub key_pointers: Option<Vec<String>>,
 }
 
@@ -251,44 +257,7 @@ pub(super) struct Idempotency {
 mod unsupported {
     use serde::de::Error as _;
 
-    use super::{Deserialize, Deserializer, IgnoredAny, Text};
-
-    fn unless<E: serde::de::Error>(asks_for_nothing: bool, instead: &str) -> Result<(), E> {
-        if asks_for_nothing {
-            return Ok(());
-        }
-        Err(E::custom(format_args!("not supported by this build: {instead}")))
-    }
-
-    pub(super) fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
-        let kind = Text::deserialize(from)?.unwrap_or_default();
-        unless(
-            kind.is_empty(),
-            "only documents of one MCP server, which have no `kind`, can be loaded; move this one \
-             out of the policy folder",
-        )
-    }
-
-    pub(super) fn broker<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
-        let broker = Option::<bool>::deserialize(from)?.unwrap_or_default();
-        unless(
-            !broker,
-            "a broker's own retries cannot be switched off: leave the field out and set \
-             `idempotency.keys: off`",
-        )
-    }
-
-    pub(super) fn effect<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
-        let effect = Option::<IgnoredAny>::deserialize(from)?;
-        unless(effect.is_none(), "leave the field out and declare the tool's `side_effect`")
-    }
-
-    pub(super) fn deny_unsupported_writes<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<(), D::Error> {
-        let environments = Option::<Vec<IgnoredAny>>::deserialize(from)?.unwrap_or_default();
-        unless(environments.is_empty(), "deny those tools in the grants' `tool_rules`")
-    }
+    use super::{Deserialize, Deserializer, Text};
 
     pub(super) fn token_header<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
         let header = Text::deserialize(from)?.unwrap_or_default();

@@ -32,6 +32,12 @@ pub enum PolicyError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The folder holds documents, and none of them is a server's.
+    #[error("{}: holds no server: add its document, which has no `kind`", .folder.display())]
+    NoServer {
+        /// The folder, or the file.
+        folder: PathBuf,
+    },
     /// The document cannot be parsed, or says something it must not.
     #[error("{}{place}: {problem}", .file.display())]
     Document {
@@ -44,7 +50,7 @@ pub enum PolicyError {
     },
     /// Two documents claim what only one can have.
     #[error(
-        "{}: {field}: `{value}` is already used by {}: give each server its own",
+        "{}: {field}: `{value}` is already used by {}: give each its own",
         .file.display(), .other.display()
     )]
     Clash {

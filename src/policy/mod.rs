@@ -7,11 +7,21 @@
 
 mod auth;
 mod authorize;
+mod broker;
 mod build;
+mod capability;
+mod catalog;
+mod choice;
+mod connector;
 mod document;
 mod effect;
 mod error;
+mod goes;
 mod grant;
+mod headers;
+mod idempotency;
+mod json;
+mod load;
 mod mtls;
 mod native;
 mod oauth;
@@ -25,12 +35,17 @@ mod slots;
 mod values;
 mod watch;
 mod words;
+mod workspace;
+mod world;
 
 pub use auth::{ApiKey, ApiKeys, Auth, MAX_API_KEYS};
 pub use authorize::{Decision, Reason, Request, authorize};
 pub(crate) use authorize::{binding, live};
 pub use build::MAX_NAME;
-pub use effect::{Effect, KeyBinding, OnUnknown};
+pub use capability::MAX_ROUTES;
+pub use catalog::{MAX_CALLABLES, MAX_CATALOG, MAX_CONNECTORS};
+pub use connector::{MAX_CONNECTOR_TOOLS, MAX_DESCRIPTION, MAX_ID, MAX_TOOL_NAME};
+pub use effect::{Effect, KeyBinding, MAX_ENVIRONMENT, OnUnknown};
 pub use error::{Place, PolicyError, PolicyErrors};
 pub use grant::{Grant, Grants, Subjects, ToolRule};
 pub use mtls::MtlsRules;
@@ -51,6 +66,7 @@ pub use slots::MAX_REMEMBERED;
 pub(crate) use values::{HexDigest, duration};
 pub use watch::{PolicyWatch, SessionsWatch};
 pub use words::{DefaultDecision, Keys, Mode, RuleDecision, SideEffect, SlotScope, Streams, Trust};
+pub use workspace::{MAX_CONNECTIONS, MAX_FACTS, MAX_PINS};
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 use hyper::header::HeaderName;
 
 use super::auth::{Mistake, mistake};
-use super::build::is_taken;
 use super::document;
+use super::headers::is_taken;
 use super::set::LoadContext;
 use crate::identity::SpiffeId;
 

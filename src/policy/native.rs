@@ -51,13 +51,18 @@ pub enum Native {
 }
 
 impl Native {
+    /// Every catalog.
+    pub fn catalogs(&self) -> impl Iterator<Item = &Catalog> {
+        let (shared, of_workspaces) = match self {
+            Self::Shared(catalog) => (Some(catalog), None),
+            Self::ByWorkspace(catalogs) => (None, Some(catalogs.values())),
+        };
+        shared.into_iter().chain(of_workspaces.into_iter().flatten())
+    }
+
     /// The names of the connectors that its tools use, each once, in order.
     pub fn connectors(&self) -> Vec<&str> {
-        let catalogs: Vec<&Catalog> = match self {
-            Self::Shared(catalog) => vec![catalog],
-            Self::ByWorkspace(catalogs) => catalogs.values().collect(),
-        };
-        let tools = catalogs.into_iter().flat_map(|catalog| catalog.0.values());
+        let tools = self.catalogs().flat_map(|catalog| catalog.0.values());
         let mut names: Vec<_> = tools.map(|callable| callable.connector.as_str()).collect();
         names.sort_unstable();
         names.dedup();

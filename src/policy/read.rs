@@ -27,8 +27,8 @@ impl Format {
     }
 }
 
-/// The most levels of nesting; a policy document needs five.
-const MAX_DEPTH: usize = 16;
+/// The most levels of nesting; a server's document needs five, the schema of a tool's arguments more.
+const MAX_DEPTH: usize = 64;
 /// The most YAML anchors, and the most aliases.
 const MAX_ALIASES: usize = 100;
 /// The most events that aliases may expand to.

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::build;
-use super::document::Document;
 use super::error::{Place, PolicyError, PolicyErrors};
+use super::load;
 use super::read::{self, Format};
-use super::secret::{SecretLog, SecretSources};
+use super::secret::SecretLog;
 use super::server::ServerPolicy;
 use super::values::HexDigest;
 
 /// The most bytes of one policy document.
 pub const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
-/// The most documents in a folder, and so the most servers.
+/// The most documents in a folder, and so the most servers, connectors, workspaces and capabilities
+/// together.
 pub const MAX_SERVERS: usize = 256;
 
 /// What a policy must know of the process that loads it.
@@ -98,18 +98,15 @@ impl PolicySet {
         context: LoadContext,
         secrets: &SecretLog,
     ) -> Result<Self, PolicyErrors> {
-        let mut errors = Vec::new();
-        let mut loaded: Vec<(&Path, Arc<ServerPolicy>)> = Vec::new();
-        for (file, format, bytes) in &documents.0 {
-            match server(file, *format, bytes, context, secrets) {
-                Ok(server) => {
-                    errors.extend(clashes(file, &server, &loaded));
-                    loaded.push((file, Arc::new(server)));
-                }
-                Err(mistakes) => errors.extend(mistakes),
-            }
-        }
+        let listed = documents.0.iter();
+        let listed = listed.map(|(file, format, bytes)| (&**file, *format, &**bytes));
+        let (loaded, mut errors) = load::load(listed, context, secrets);
         let servers: Vec<_> = loaded.into_iter().map(|(_, server)| server).collect();
+        if servers.is_empty() && errors.is_empty() {
+            errors.extend(documents.0.first().map(|(file, ..)| PolicyError::NoServer {
+                folder: file.parent().unwrap_or(file).to_owned(),
+            }));
+        }
         let by_path = servers.iter().zip(0..).map(|(one, at)| (one.path.clone(), at)).collect();
         let revision = format!("sha256:{}", HexDigest(documents.digest()));
         PolicyErrors::unless(errors, Self { servers, by_path, revision })
@@ -130,59 +127,6 @@ impl PolicySet {
     pub fn revision(&self) -> &str {
         &self.revision
     }
-}
-
-fn server(
-    file: &Path,
-    format: Format,
-    bytes: &[u8],
-    context: LoadContext,
-    log: &SecretLog,
-) -> Result<ServerPolicy, Vec<PolicyError>> {
-    let document: Document = read::parse(file, format, bytes).map_err(|error| vec![error])?;
-    let sources = SecretSources {
-        folder: file.parent().unwrap_or_else(|| Path::new("")),
-        variable: |name| std::env::var_os(name).map(std::ffi::OsString::into_encoded_bytes),
-        log,
-    };
-    build::server(document, context, &sources).map_err(|mistakes| {
-        let error = |(field, problem)| PolicyError::Document {
-            file: file.to_owned(),
-            place: Place { position: None, field: Some(field) },
-            problem,
-        };
-        mistakes.into_iter().map(error).collect()
-    })
-}
-
-/// What this server shares with an earlier one and must not: the path routes, namespace and name
-/// label metrics, and the uid makes slots.
-fn clashes(
-    file: &Path,
-    server: &ServerPolicy,
-    earlier: &[(&Path, Arc<ServerPolicy>)],
-) -> Vec<PolicyError> {
-    let mut clashes = Vec::new();
-    let mut clash = |other: &Path, field, value: &str| {
-        clashes.push(PolicyError::Clash {
-            file: file.to_owned(),
-            other: other.to_owned(),
-            field,
-            value: value.to_owned(),
-        });
-    };
-    for (other, one) in earlier {
-        if one.path == server.path {
-            clash(other, "server.path", &server.path);
-        }
-        if (&one.namespace, &one.name) == (&server.namespace, &server.name) {
-            clash(other, "server.name", &server.name);
-        }
-        if let Some(uid) = server.uid.as_ref().filter(|uid| one.uid.as_ref() == Some(uid)) {
-            clash(other, "server.uid", uid);
-        }
-    }
-    clashes
 }
 
 impl Documents {

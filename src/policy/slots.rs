@@ -2,12 +2,14 @@
 //! "a reload that would move slots").
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::auth::{ApiKey, Auth};
 use super::error::{PolicyError, PolicyErrors};
 use super::oauth::{OAuth, PrincipalClaims};
 use super::server::ServerPolicy;
 use super::set::PolicySet;
+use super::words::SlotScope;
 use crate::claim::{Fingerprint, KeyFormat, Pointer};
 use crate::identity::Principal;
 
@@ -26,11 +28,12 @@ struct SlotRules {
     static_principal: Option<Principal>,
     /// The issuer whose subjects are meant, and the claims that name them.
     token_principal: Option<(String, PrincipalClaims)>,
-    /// Whom each API key ever listed stood for, by digest.
-    credentials: HashMap<[u8; 32], Principal>,
+    /// Whom each API key ever listed stood for, and in which workspace, by digest.
+    credentials: HashMap<[u8; 32], (Principal, Option<Arc<str>>)>,
     session_header: String,
     format: KeyFormat,
     fingerprint: Fingerprint,
+    scope: SlotScope,
     key_pointers: Vec<Pointer>,
 }
 
@@ -84,11 +87,12 @@ impl SlotRules {
             token_principal: oauth(server)
                 .map(|rules| (rules.issuer.clone(), rules.claims.clone())),
             credentials: api_keys(server)
-                .map(|key| (*key.sha256(), key.principal.clone()))
+                .map(|key| (*key.sha256(), (key.principal.clone(), key.workspace.clone())))
                 .collect(),
             session_header: server.session.header_name.as_str().to_owned(),
             format: server.idempotency.format,
             fingerprint: server.idempotency.fingerprint,
+            scope: server.idempotency.scope,
             key_pointers: server.idempotency.key_pointers.clone(),
         }
     }
@@ -97,21 +101,28 @@ impl SlotRules {
     fn moved_by(&self, server: &ServerPolicy) -> Option<&'static str> {
         let rules = &server.idempotency;
         let other_caller = |key: &ApiKey| {
-            self.credentials.get(key.sha256()).is_some_and(|known| *known != key.principal)
+            let known = self.credentials.get(key.sha256());
+            known.is_some_and(|(principal, workspace)| {
+                *principal != key.principal || *workspace != key.workspace
+            })
         };
         // A key in the body that is no longer looked for would make its retry an unkeyed call.
         let unread = |pointer: &Pointer| !rules.key_pointers.contains(pointer);
         let tokens = self.token_principal.as_ref().zip(oauth(server));
         let other_issuer = tokens.is_some_and(|((issuer, _), rules)| *issuer != rules.issuer);
         let other_claims = tokens.is_some_and(|((_, claims), rules)| *claims != rules.claims);
+        // `keys` moves nothing: without `always` a key that was given is taken all the same, and with
+        // `off` it is refused. Neither does a tool's binding: the record pins it, and a retry with
+        // another one meets its record and conflicts.
         let moves = [
+            (self.scope != rules.scope, "`idempotency.scope`"),
             (self.fingerprint != rules.fingerprint, "`idempotency.fingerprint`"),
             (self.format != rules.format, "`idempotency.format`"),
             (self.auth_mode != server.auth.mode(), "`auth.mode`"),
             (self.static_principal.as_ref() != static_principal(server), "the static principal"),
             (other_issuer, "`auth.issuer_url`"),
             (other_claims, "`auth.claims`"),
-            (api_keys(server).any(other_caller), "the principal of a listed API key"),
+            (api_keys(server).any(other_caller), "the principal or workspace of a listed API key"),
             (self.session_header != server.session.header_name.as_str(), "`session.header_name`"),
             (self.key_pointers.iter().any(unread), "`idempotency.key_pointers` that drops one"),
         ];

@@ -151,9 +151,7 @@ impl Word for RuleDecision {
 
 impl Word for Keys {
     const WORDS: &'static [(&'static str, Self)] =
-        &[("optional", Self::Optional), ("off", Self::Off)];
-    const UNSUPPORTED: &'static [(&'static str, &'static str)] =
-        &[("always", "use `optional` and let clients send their own keys")];
+        &[("optional", Self::Optional), ("always", Self::Always), ("off", Self::Off)];
 }
 
 impl Word for Streams {
@@ -162,9 +160,8 @@ impl Word for Streams {
 }
 
 impl Word for SlotScope {
-    const WORDS: &'static [(&'static str, Self)] = &[("session", Self::Session)];
-    const UNSUPPORTED: &'static [(&'static str, &'static str)] =
-        &[("workspace", "use `session`, or leave the field out")];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("session", Self::Session), ("workspace", Self::Workspace)];
 }
 
 impl Word for AuthMode {

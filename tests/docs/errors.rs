@@ -11,6 +11,7 @@ const PAGE: &str = include_str!("../../docs/ERRORS.md");
 const REFUSALS: &str = concat!(
     include_str!("../../src/gateway/error/request.rs"),
     include_str!("../../src/gateway/error/outcome.rs"),
+    include_str!("../../src/gateway/error/receipts.rs"),
     include_str!("../../src/gateway/error.rs"),
 );
 const AUTHORIZATION: &str = include_str!("../../src/policy/authorize.rs");
@@ -154,7 +155,7 @@ fn every_reason_has_its_heading_with_the_codes_facts_and_none_is_made_up() {
     let refusals = refusals();
     assert!(refusals.len() > 20, "the source was read: {refusals:?}");
     let mut known = policy_reasons();
-    assert_eq!(known.len(), 11, "{known:?}");
+    assert_eq!(known.len(), 12, "{known:?}");
     known.extend(authentication_reasons());
     known.extend(refusals);
     let documented = documented();

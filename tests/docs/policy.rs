@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use onceward::policy::{
-    LoadContext, MAX_API_KEYS, MAX_KEY_POINTERS, MAX_REMEMBERED, MAX_SERVERS, MAX_SESSIONS,
-    PolicySet, ServerPolicy, SessionsFile,
+    LoadContext, MAX_API_KEYS, MAX_ENVIRONMENT, MAX_KEY_POINTERS, MAX_REMEMBERED, MAX_SERVERS,
+    MAX_SESSIONS, PolicySet, ServerPolicy, SessionsFile,
 };
 use serde_json::{Value, json};
 
@@ -15,6 +15,8 @@ const PAGE: &str = include_str!("../../docs/POLICY.md");
 const DOCUMENT: &str = concat!(
     include_str!("../../src/policy/document.rs"),
     include_str!("../../src/policy/oauth/fields.rs"),
+    include_str!("../../src/policy/broker/fields.rs"),
+    include_str!("../../src/policy/effect/fields.rs"),
 );
 const CONTEXT: LoadContext = LoadContext { loopback: true, client_ca: true };
 
@@ -125,6 +127,31 @@ fn every_field_is_accepted_and_every_default_is_the_real_one() {
     let mut document = base();
     document["server"]["nickname"] = "l".into();
     load(&document).expect_err("an unknown field");
+}
+
+#[test]
+fn every_field_of_an_effect_is_accepted_and_every_default_is_the_real_one() {
+    let with = |effect: Value| {
+        let mut document = base();
+        document["tools"][0]["effect"] = effect;
+        load(&document)
+    };
+    let plain = with(json!({})).expect("an empty spec");
+    let mut seen = 0;
+    for row in rows(section(PAGE, "Effects"), "field") {
+        for field in code(&row[0]) {
+            let value = match (row[1].as_str(), code(&row[1])[..].first()) {
+                ("none", _) => Value::Null,
+                (_, Some(range)) if range.contains('-') => json!([range]),
+                (_, Some(word)) => (*word).into(),
+                (other, None) => panic!("{field} has no default that could be checked: {other}"),
+            };
+            assert_eq!(with(json!({ field: value })).as_ref(), Ok(&plain), "{field}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 7, "the table was read");
+    with(json!({"colour": "red"})).expect_err("an unknown field");
 }
 
 /// The fields of a table of the section on mode `oauth`, each with its default.
@@ -250,6 +277,7 @@ fn the_bounds_are_the_real_ones() {
         ("1 to {}: `id`", MAX_API_KEYS),
         ("At most {} JSON Pointers", MAX_KEY_POINTERS),
         ("8 MiB and {} bindings", MAX_SESSIONS),
+        ("at most {} characters, compared exactly", MAX_ENVIRONMENT),
         ("at most {} servers and API keys", MAX_REMEMBERED),
     ] {
         let text = text.replace("{}", &bound.to_string());

@@ -10,9 +10,8 @@ use onceward::claim::protocol::{CallId, Outcome};
 use onceward::claim::{
     Begin, CompletionSeq, Fence, Limits, Millis, Reply, RequestHash, Settled, TombstoneReason,
 };
-use onceward::store::ReceiptSettings;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{Asked, Begun, Store, Ticket};
+use onceward::store::{Asked, Begun, ReceiptSettings, Store, Ticket};
 use redis::Commands;
 
 use crate::hammer::{DOMAIN, Random, limits};

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use onceward::claim::Limits;
-use onceward::store::ReceiptSettings;
-use onceward::store::Store;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
+use onceward::store::{ReceiptSettings, Store};
 
 use crate::clock::ManualClock;
 use crate::hammer::{self, DOMAIN, Setting, crowded, limits};

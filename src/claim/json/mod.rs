@@ -5,6 +5,7 @@
 //! parsers must never read one body differently, so whatever another parser might read in its own
 //! way (repeated names, lone surrogates, trailing data) is refused here.
 
+mod edit;
 mod error;
 mod number;
 mod same;
@@ -16,6 +17,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+pub use edit::{JsonText, PutError, put, set_in_result_meta};
 pub use error::JsonError;
 use tape::Node;
 use text::Text;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::effects;
 use super::warnings::{of_store, warnings};
 use crate::claim::{Fingerprint, KeyFormat, Limits, Millis};
 use crate::config::{AuditTarget, Config, PolicySource, StoreConfig, UpstreamConfig};
@@ -12,7 +13,7 @@ use crate::gateway::tls::Material;
 use crate::observe::Endpoint;
 use crate::policy::{
     Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, OAuth, PolicySet,
-    PrincipalClaims, ServerPolicy, SessionsFile, Streams, Target,
+    PrincipalClaims, ServerPolicy, SessionsFile, SlotScope, Streams, Target,
 };
 use crate::store::ReceiptSettings;
 use crate::store::redis::Examination;
@@ -239,6 +240,7 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     if let Some(token) = &server.session.upstream_token {
         writeln!(f, "  credential  {}, from {}", token.header, token.secret.source())?;
     }
+    effects::retries_off(f, server.retries_off.as_ref())?;
     let (grants, disabled) = (server.grants.len(), server.grants.disabled());
     writeln!(
         f,
@@ -246,7 +248,8 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
         server.tools().len(),
         server.session_count()
     )?;
-    idempotency(f, &server.idempotency)
+    idempotency(f, &server.idempotency)?;
+    effects::tools(f, server)
 }
 
 fn oauth(f: &mut fmt::Formatter<'_>, rules: &OAuth) -> fmt::Result {
@@ -301,9 +304,14 @@ fn idempotency(f: &mut fmt::Formatter<'_>, rules: &IdempotencyRules) -> fmt::Res
         Streams::Tombstone => "tombstone",
         Streams::Record => "record",
     };
+    let scope = match rules.scope {
+        SlotScope::Session => "session",
+        SlotScope::Workspace => "workspace",
+    };
     writeln!(
         f,
-        "  keys        {keys}, format {format}, fingerprint {fingerprint}, streams {streams}"
+        "  keys        {keys}, format {format}, fingerprint {fingerprint}, streams {streams}, \
+         scope {scope}"
     )?;
     let pointers: Vec<_> = rules.key_pointers.iter().map(|pointer| pointer.as_str()).collect();
     writeln!(f, "  in bodies   {}", or_none(&pointers.join(", ")))

@@ -209,6 +209,36 @@ fn what_is_hardly_meant_is_a_warning() {
         ("tools: [{ name: b }, { name: a }]\n", "cannot be granted: a, b"),
         ("auth: { mode: oauth, issuer_url: 'https://i', audience: a }\n", "no `auth.resource`"),
         (
+            "auth: { mode: static, human_id: a }\nidempotency: { keys: always }\n",
+            "every tools/call",
+        ),
+        (
+            "tools: [{ name: t, effect: { side_effect: write, environment: e } }]\n",
+            "vendor does not dedupe: after a lost reply only a look at the vendor's own state helps: t",
+        ),
+        (
+            "policy: { deny_unsupported_writes: [e] }\n\
+             tools: [{ name: t, effect: { side_effect: write, environment: e } }]\n",
+            "refuses every call: t",
+        ),
+        (
+            "policy: { deny_unsupported_writes: [e] }\n\
+             tools: [{ name: t, effect: { environment: e } }]\n",
+            "cannot judge, for they have no `side_effect`: t",
+        ),
+        (
+            "policy: { deny_unsupported_writes: [f, e] }\n\
+             tools: [{ name: t, effect: { environment: E } }]\n",
+            "no tool has as environment: e, f",
+        ),
+        ("tools: [{ name: t, effect: { retryable: [503] } }]\n", "`retryable` has no effect"),
+        ("tools: [{ name: t, effect: { accepted: [] } }]\n", "`accepted` is empty: t"),
+        (
+            "idempotency: { key_pointers: [/params/arguments/k] }\ntools: [{ name: t, \
+             effect: { idempotency: { body_pointer: /params/arguments/k } } }]\n",
+            "take it out of `idempotency.key_pointers`: t",
+        ),
+        (
             "auth: { mode: oauth, issuer_url: 'https://i', audience: a, \
              claims: { human: [], agent: [] } }\n",
             "shares its keys",
@@ -223,6 +253,50 @@ fn what_is_hardly_meant_is_a_warning() {
     assert!(warned(&later, POLICY).contains("later.json does not exist yet"));
     let off = warned(CONFIG, &server("idempotency: { keys: off }\n"));
     assert!(!off.contains("uid") && !off.contains("verifies"), "{off}");
+}
+
+#[test]
+fn effects_and_brokers_are_shown_without_values() {
+    let broker = |retries_off: &str| {
+        let policy = POLICY.replace(
+            "/mcp?token=s3cr3t' }",
+            &format!("/', broker: true, retries_off: {retries_off} }}"),
+        );
+        Files::new(CONFIG, &policy).check().expect(retries_off).to_string()
+    };
+    for (switch, expected) in [
+        ("none_exist", "broker      it has no retries of its own\n"),
+        ("{ header: { name: X-R, value: s3cr3t } }", "broker      retries off by header x-r\n"),
+        ("{ query: { name: r, value: s3cr3t } }", "broker      retries off by query r\n"),
+        (
+            "{ body: { pointer: /params/r, value: s3cr3t } }",
+            "broker      retries off by body /params/r\n",
+        ),
+    ] {
+        let text = broker(switch);
+        assert!(text.contains(expected) && !text.contains("s3cr3t"), "{switch}: {text}");
+    }
+    let tools = "policy: { deny_unsupported_writes: [production] }
+tools:
+  - { name: look, side_effect: read, effect: {} }
+  - { name: charge, effect: { side_effect: write, environment: production,
+      idempotency: { header: Idempotency-Key }, on_unknown: redispatch } }
+";
+    let policy = POLICY.lines().map(|line| match line.starts_with("tools:") {
+        true => tools.to_owned(),
+        false => format!("{line}\n"),
+    });
+    let report = Files::new(CONFIG, &policy.collect::<String>()).check().expect("good");
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let text = report.to_string();
+    for part in [
+        "denied      writes without a binding in production",
+        "tool        charge: write in production, key header idempotency-key, if unknown sent again",
+        "tool        look: read in no environment, key unsupported, if unknown refused",
+        "streams tombstone, scope session",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing:\n{text}");
+    }
 }
 
 #[test]

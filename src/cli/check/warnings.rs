@@ -2,8 +2,11 @@
 
 use jiff::Timestamp;
 
+use super::effects;
 use crate::config::{AuditTarget, Config, StoreConfig};
-use crate::policy::{Auth, DefaultDecision, Keys, Mode, PolicySet, ServerPolicy, SessionsFile};
+use crate::policy::{
+    Auth, DefaultDecision, Keys, Mode, PolicySet, ServerPolicy, SessionsFile, Tool,
+};
 use crate::secret::SecretRef;
 use crate::store::redis::Examination;
 
@@ -115,10 +118,11 @@ fn of_endpoints(config: &Config) -> Vec<String> {
 
 fn of_server(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    if server.idempotency.keys == Keys::Optional {
+    if server.idempotency.keys != Keys::Off {
         warnings.extend(of_keys(server).map(str::to_owned));
     }
     warnings.extend(of_tokens(server).map(str::to_owned));
+    warnings.extend(effects::warnings(server));
     match server.mode {
         Mode::Observe => warnings.push("mode `observe` allows every call".to_owned()),
         Mode::AllowList => warnings.extend(of_grants(server, sessions_file)),
@@ -128,9 +132,14 @@ fn of_server(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
 
 /// Why keyed calls would all be refused.
 fn of_keys(server: &ServerPolicy) -> impl Iterator<Item = &'static str> {
-    let no_uid = server.uid.is_none().then_some(
-        "has no `server.uid`, so every call with a key gets 503 `idempotency_unavailable`",
-    );
+    let no_uid = server.uid.is_none().then_some(match server.idempotency.keys {
+        Keys::Always => {
+            "has no `server.uid`, so every tools/call gets 503 `idempotency_unavailable`"
+        }
+        Keys::Optional | Keys::Off => {
+            "has no `server.uid`, so every call with a key gets 503 `idempotency_unavailable`"
+        }
+    });
     let unverified = (!server.auth.verifies()).then_some(
         "its auth mode verifies nobody, so every call with a key gets 400 \
          `idempotency_requires_verified_identity`: use `api_key`, `oauth` or `mtls`, or `keys: off`",
@@ -172,19 +181,21 @@ fn of_grants(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
     } else if server.session.required && server.session_count() == 0 && !sessions_file {
         warn("a session is required, but there is none, so every tools/call is refused");
     }
-    let mut unknown: Vec<&str> = server
-        .tools()
-        .filter(|(_, tool)| tool.side_effect.is_none())
-        .map(|(name, _)| name)
-        .collect();
-    if !unknown.is_empty() {
-        unknown.sort_unstable();
-        let more = if unknown.len() > MAX_NAMED { ", …" } else { "" };
-        unknown.truncate(MAX_NAMED);
-        warn(&format!(
-            "tools without a `side_effect` cannot be granted: {}{more}",
-            unknown.join(", ")
-        ));
+    if let Some(unknown) = named(server, |tool| tool.side_effect.is_none()) {
+        warn(&format!("tools without a `side_effect` cannot be granted: {unknown}"));
     }
     warnings
+}
+
+/// The names of these tools, the first of them where there are many; `None` where there are none.
+pub(super) fn named(server: &ServerPolicy, of: impl Fn(&Tool) -> bool) -> Option<String> {
+    let mut names: Vec<&str> =
+        server.tools().filter(|(_, tool)| of(tool)).map(|(name, _)| name).collect();
+    if names.is_empty() {
+        return None;
+    }
+    names.sort_unstable();
+    let more = if names.len() > MAX_NAMED { ", …" } else { "" };
+    names.truncate(MAX_NAMED);
+    Some(format!("{}{more}", names.join(", ")))
 }

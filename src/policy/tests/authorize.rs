@@ -338,3 +338,59 @@ fn the_sessions_file_wins_over_the_policy() {
     );
     assert_eq!(decide(&foreign, "live").0, Reason::Allowed);
 }
+
+/// Tools of two environments, and a caller who may call all of them.
+const EFFECTS: &str = "schema_version: v1
+server: { name: s, upstream: 'http://h' }
+policy: { mode: MODE, default_decision: DEFAULT, deny_unsupported_writes: [production, canary] }
+tools:
+  - { name: bare, side_effect: write }
+  - { name: nowhere, effect: { side_effect: write } }
+  - { name: look, effect: { side_effect: read, environment: production } }
+  - { name: write, effect: { side_effect: write, environment: production } }
+  - { name: wipe, side_effect: destructive, effect: { environment: canary } }
+  - { name: Case, effect: { side_effect: write, environment: Production } }
+  - { name: staged, effect: { side_effect: write, environment: staging } }
+  - { name: header, effect: { side_effect: write, environment: production,
+      idempotency: { header: Idempotency-Key } } }
+  - { name: body, effect: { side_effect: destructive, environment: production,
+      idempotency: { body_pointer: /params/arguments/token } } }
+grants:
+  - { name: all, human_id: ann, allowed_side_effects: [read, write, destructive] }
+  - { name: reads, human_id: ben, allowed_side_effects: [read] }
+";
+
+fn by_effect(mode: &str, default: &str, case: Case) -> Decision {
+    let policy = EFFECTS.replace("MODE", mode).replace("DEFAULT", default);
+    decide_at(&policy, &SessionsFile::default(), case, NOW)
+}
+
+#[test]
+fn writes_that_no_vendor_dedupes_are_denied_where_the_policy_says_so() {
+    for tool in ["write", "wipe"] {
+        let decision = by_effect("allow-list", "deny", CASE.tool(tool));
+        assert_eq!(
+            (
+                decision.allowed,
+                decision.status,
+                decision.reason.as_str(),
+                decision.grant.as_deref()
+            ),
+            (false, 403, "tool_effect_not_idempotent", Some("all")),
+            "{tool}"
+        );
+    }
+    for tool in ["bare", "nowhere", "look", "Case", "staged", "header", "body"] {
+        assert!(by_effect("allow-list", "deny", CASE.tool(tool)).allowed, "{tool}");
+    }
+}
+
+#[test]
+fn the_denial_by_effect_comes_after_the_grants_and_the_default() {
+    let reason = |default, case| by_effect("allow-list", default, case).reason.as_str();
+    assert_eq!(reason("deny", CASE.caller("ben").tool("write")), "side_effect_not_allowed");
+    assert_eq!(reason("deny", CASE.caller("zoe").tool("write")), "no_matching_grant");
+    assert_eq!(reason("allow", CASE.caller("zoe").tool("write")), "tool_effect_not_idempotent");
+    assert_eq!(reason("allow", CASE.caller("zoe").tool("staged")), "no_matching_grant");
+    assert!(by_effect("observe", "deny", CASE.tool("write")).allowed, "observe mode allows");
+}

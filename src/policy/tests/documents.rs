@@ -14,8 +14,11 @@ fn the_smallest_document_has_the_contracts_defaults() {
     assert_eq!(server.auth, Auth::Header);
     assert!(!server.session.required);
     assert_eq!(server.session.header_name, "x-mcp-agent-session");
+    assert_eq!(server.retries_off, None);
+    assert!(server.deny_unsupported_writes.is_empty());
     let rules = &server.idempotency;
     assert_eq!((rules.keys, rules.format), (Keys::Optional, KeyFormat::Any));
+    assert_eq!(rules.scope, SlotScope::Session);
     assert_eq!((rules.fingerprint, rules.streams), (Fingerprint::Request, Streams::Tombstone));
     assert!(rules.key_pointers.is_empty());
 }
@@ -50,9 +53,9 @@ fn every_word_is_taken_over() {
 }
 
 #[test]
-fn unsupported_fields_that_ask_for_nothing_are_accepted() {
+fn fields_that_ask_for_nothing_are_accepted() {
     server(&document(
-        "  broker: false\nkind: null\npolicy: { deny_unsupported_writes: [] }\n\
+        "  broker: false\n  retries_off: ''\nkind: null\npolicy: { deny_unsupported_writes: null }\n\
          session: { upstream_token_header: '' }\nauth: { token_header: authorization }\n\
          tools: [{ name: a, approval: none, effect: null }, { name: b, approval: '' }]\n",
     ));

@@ -14,20 +14,9 @@ const REFUSED: &[(&str, &[&str])] = &[
     // What this build does not have.
     ("auth: { token_header: X-Token }\n", &["auth.token_header", "not supported by this build"]),
     ("tools: [{ name: t, approval: required }]\n", &["tools[0].approval", "not supported"]),
-    (
-        "tools: [{ name: t, effect: { side_effect: read } }]\n",
-        &["tools[0].effect", "not supported"],
-    ),
-    ("idempotency: { scope: workspace }\n", &["idempotency.scope", "not supported"]),
-    ("idempotency: { keys: always }\n", &["idempotency.keys", "not supported", "`optional`"]),
-    ("  broker: true\n", &["server.broker", "not supported"]),
-    ("kind: connector\n", &["kind", "not supported"]),
-    ("kind: workspace\n", &["kind", "not supported"]),
-    ("kind: capability\n", &["kind", "not supported"]),
-    (
-        "policy: { deny_unsupported_writes: [production] }\n",
-        &["deny_unsupported_writes", "not supported"],
-    ),
+    // Documents of other kinds have other fields.
+    ("kind: connector\n", &["unknown field `server`"]),
+    ("kind: grant\n", &["kind", "`connector`, `capability` or `workspace`"]),
     // Words.
     ("policy: { mode: enforce }\n", &["policy.mode", "`allow-list` or `observe`"]),
     ("policy: { default_decision: maybe }\n", &["policy.default_decision", "`allow` or `deny`"]),

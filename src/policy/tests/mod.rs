@@ -1,10 +1,14 @@
 //! The contract of the policy floor, by capability.
 
 mod authorize;
+mod brokers;
 mod documents;
+mod effects;
 mod folders;
+mod keys;
 mod mistakes;
 mod mtls;
+mod native;
 mod oauth;
 mod platform;
 mod sessions;
@@ -30,6 +34,17 @@ fn load(text: &str) -> Result<PolicySet, PolicyErrors> {
 fn server(text: &str) -> std::sync::Arc<super::ServerPolicy> {
     let set = load(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     set.servers().next().expect("one server").clone()
+}
+
+/// Every line of YAML is refused after the smallest document, and says each of its texts.
+#[track_caller]
+fn assert_refused(lines: &[(&str, &[&str])]) {
+    for (yaml, expected) in lines {
+        let message = refusal(&document(yaml));
+        for part in *expected {
+            assert!(message.contains(part), "{yaml}: `{message}` should name `{part}`");
+        }
+    }
 }
 
 /// What a document that must not load is refused for.

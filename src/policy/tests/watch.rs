@@ -199,6 +199,11 @@ fn a_reload_that_moves_slots_is_refused() {
     for (before, after, what) in [
         ("", "idempotency: { fingerprint: call }", "fingerprint"),
         ("", "idempotency: { format: idt }", "format"),
+        (
+            "auth: { mode: api_key }\nidempotency: { scope: workspace }",
+            &format!("{}\nidempotency: {{ keys: always }}", keys(&[("a", "1", "ann")])),
+            "idempotency.scope",
+        ),
         (&ann, "auth: { mode: static, human_id: ann }", "auth.mode"),
         (&ann, "auth: { mode: header }", "auth.mode"),
         (&ann, &keys(&[("a", "1", "ben")]), "API key"),
@@ -273,6 +278,10 @@ fn what_moves_no_slot_is_reloaded() {
         "idempotency: { key_pointers: [/params/b, /params/a] }\npolicy: { mode: observe }",
         "idempotency: { key_pointers: [/params/b, /params/a] }\nsession: { required: true }\n\
          grants: [{ name: g, human_id: ann }]",
+        "idempotency: { key_pointers: [/params/b, /params/a], keys: optional }\n\
+         tools: [{ name: t, effect: { idempotency: { header: X-Key } } }]",
+        "idempotency: { key_pointers: [/params/b, /params/a] }\n\
+         tools: [{ name: t, effect: { idempotency: { header: X-Other } } }]",
     ] {
         files.write("p.yaml", &with_rules(after));
         assert_eq!(watch.poll(), Polled::Loaded, "{after}: {:?}", watch.last_error());

@@ -63,7 +63,7 @@ impl Drop for Delivery {
         if let Some(Outcome::First(fence) | Outcome::Redispatched { fence, .. }) =
             self.outcome.take()
         {
-            let notes = Notes { untried: true, ..Notes::of(self.attempt) };
+            let notes = Notes::of(self.attempt, true);
             self.directory.settle(self.slot, fence, self.home, Settlement::Release, notes);
         }
     }

@@ -87,7 +87,7 @@ impl std::fmt::Debug for Directory {
 impl SettleOnDrop for Directory {
     fn settle_unknown(&self, slot: SlotKey, fence: Fence, home: usize) {
         // How its attempt ended, nobody says any more.
-        let notes = Notes::of(0);
+        let notes = Notes::of(0, false);
         self.settle(slot, fence, home, Settlement::Tombstone(TombstoneReason::Unknown), notes);
     }
 }

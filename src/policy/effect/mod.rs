@@ -1,14 +1,26 @@
 //! What a tool declares of its effect (EFFECTS section 2).
 
+mod build;
+mod carrier;
+pub(super) mod fields;
+
 use hyper::header::HeaderName;
 
+pub(super) use build::{build, is_environment};
+pub(super) use carrier::Carrier;
+
+use super::words::Word;
 use crate::claim::Pointer;
 use crate::upstream::Statuses;
+
+/// The most characters of an environment's name.
+pub const MAX_ENVIRONMENT: usize = 64;
 
 /// A tool's effect spec, beside its side effect, which every tool may declare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {
-    /// Where it takes effect, for rules of the policy; free text.
+    /// Where it takes effect, for rules of the policy; free text of at most [`MAX_ENVIRONMENT`]
+    /// characters.
     pub environment: Option<String>,
     /// How the key reaches the vendor.
     pub binding: KeyBinding,
@@ -54,4 +66,9 @@ pub enum OnUnknown {
     Refuse,
     /// It is sent again with the same vendor key; only with a binding.
     Redispatch,
+}
+
+impl Word for OnUnknown {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("refuse", Self::Refuse), ("redispatch", Self::Redispatch)];
 }

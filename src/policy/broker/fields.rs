@@ -1,0 +1,83 @@
+//! `server.retries_off`, as it is read.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+/// Where the switch is; one of the three.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::policy) struct Switch {
+    pub header: Option<Pair>,
+    pub query: Option<Pair>,
+    pub body: Option<Member>,
+}
+
+/// A header or a member of the query.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct Pair {
+    pub name: String,
+    pub value: String,
+}
+
+/// A place in the body.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct Member {
+    pub pointer: String,
+    pub value: Scalar,
+}
+
+/// What can stand there.
+#[derive(Debug)]
+pub(in crate::policy) enum Scalar {
+    Boolean(bool),
+    Integer(i64),
+    Text(String),
+}
+
+impl Scalar {
+    /// As JSON.
+    pub(super) fn to_json(&self) -> String {
+        match self {
+            Self::Boolean(value) => value.to_string(),
+            Self::Integer(value) => value.to_string(),
+            Self::Text(value) => serde_json::Value::from(value.as_str()).to_string(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(AnyScalar)
+    }
+}
+
+struct AnyScalar;
+
+impl Visitor<'_> for AnyScalar {
+    type Value = Scalar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false, a whole number of 64 bits or a text")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Scalar, E> {
+        Ok(Scalar::Boolean(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Scalar, E> {
+        Ok(Scalar::Integer(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Scalar, E> {
+        let value = i64::try_from(value);
+        value.map(Scalar::Integer).map_err(|_| E::custom("must be a whole number of 64 bits"))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Scalar, E> {
+        Ok(Scalar::Text(value.to_owned()))
+    }
+}

@@ -59,11 +59,6 @@ impl Verified {
     pub fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }
-
-    /// The workspace that the credential is of; no server outside of scope `workspace` has one.
-    pub fn workspace(&self) -> Option<&Arc<str>> {
-        self.workspace.as_ref()
-    }
 }
 
 /// What a request and its connection show.

@@ -1,8 +1,10 @@
 //! A field that is either a word or a table.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
@@ -13,6 +15,28 @@ pub(super) enum Choice<T> {
     Word(String),
     /// A table.
     Table(T),
+}
+
+/// What may stand there.
+pub(super) trait Named {
+    /// The only word.
+    const WORD: &'static str;
+    /// Word and table, for a person who wrote neither.
+    const FORM: &'static str;
+}
+
+impl<T: JsonSchema + Named> JsonSchema for Choice<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "enum": [T::WORD, ""] }, generator.subschema_for::<T>()] })
+    }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Choice<T> {

@@ -8,15 +8,14 @@ use url::form_urlencoded;
 
 use self::fields::Switch;
 use super::build::{Mistake, at, set};
-use super::choice::{Choice, only};
+use super::choice::{Choice, Named as _, only};
 use super::effect::Carrier;
 use super::headers;
 use super::server::RetriesOff;
 use crate::claim::Pointer;
 
 const FIELD: &str = "server.retries_off";
-const FORM: &str = "`none_exist`, or one of `header: { name, value }`, `query: { name, value }` and \
-                    `body: { pointer, value }`";
+const FORM: &str = Switch::FORM;
 
 /// How a broker's retries are switched off; `None` for a server that is none. `taken` are the headers
 /// that this server gives another meaning to.
@@ -41,7 +40,7 @@ pub(super) fn build(
             FIELD,
             &format!("is required of a broker, whose own retries could run a call twice: {FORM}"),
         )),
-        (true, Some(Choice::Word(word))) if word.eq_ignore_ascii_case("none_exist") => {
+        (true, Some(Choice::Word(word))) if word.eq_ignore_ascii_case(Switch::WORD) => {
             Ok(Some(RetriesOff::NoneExist))
         }
         (true, Some(Choice::Word(_))) => Err(at(FIELD, &format!("must be {FORM}"))),

@@ -3,7 +3,7 @@
 use hyper::header::HeaderName;
 
 use super::super::build::{Mistake, at, set};
-use super::super::choice::{Choice, only};
+use super::super::choice::{Choice, Named as _, only};
 use super::super::words::SideEffect;
 use super::carrier::Carrier;
 use super::fields::{self, Binding, Range};
@@ -65,10 +65,10 @@ pub(in crate::policy) fn is_environment(text: &str) -> bool {
 
 fn binding(binding: Option<Choice<Binding>>, carrier: Carrier<'_>) -> Result<KeyBinding, Mistake> {
     const FIELD: &str = "idempotency";
-    const FORM: &str = "`unsupported`, `{ header: NAME }` or `{ body_pointer: POINTER }`";
+    const FORM: &str = Binding::FORM;
     let table = match binding {
         None => return Ok(KeyBinding::Unsupported),
-        Some(Choice::Word(word)) if word.is_empty() || word.eq_ignore_ascii_case("unsupported") => {
+        Some(Choice::Word(word)) if word.is_empty() || word.eq_ignore_ascii_case(Binding::WORD) => {
             return Ok(KeyBinding::Unsupported);
         }
         Some(Choice::Word(_)) => return Err(at(FIELD, &format!("must be {FORM}"))),

@@ -125,7 +125,7 @@ impl Asking {
         let seen = self.domain.seen(now).map_err(Failure::Unsent)?;
         self.sent.get_or_insert(now);
         let left = Millis(deadline.0.saturating_sub(now.0));
-        self.not_after = self.not_after.max(self.shared.server_time.after(now, left));
+        self.not_after = self.not_after.max(self.domain.server_time.after(now, left));
         let (keys, arguments) = self.declare(&seen);
         let asking =
             self.shared.ask(&mut link, &self.domain, &seen, Operation::Begin, &keys, &arguments);

@@ -64,7 +64,7 @@ impl Shared {
             return Err(Failure::Lost);
         };
         let now = self.now();
-        self.server_time.set(answer.clock, now);
+        domain.server_time.set(answer.clock, now);
         domain.learn(&answer, seen, now.plus(self.recovery()));
         Ok(answer)
     }

@@ -3,16 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::answer::{Answer, Counts};
 use super::keys::DomainKeys;
 use super::pool::Route;
+use super::server_time::ServerTime;
 use crate::claim::Millis;
 use crate::store::{Domain as Name, ReceiptId, StoreError};
+
+/// How far a server's clock may be behind a domain's stamp before it is told: a busy domain's stamp
+/// is ahead by the scripts that ran within a microsecond.
+const TOLERATED: Duration = Duration::from_secs(1);
 
 /// One domain.
 pub(super) struct Domain {
     pub(super) keys: DomainKeys,
+    /// The clock of the server that has its keys: nodes of a cluster need not agree.
+    pub(super) server_time: ServerTime,
     state: Mutex<State>,
 }
 
@@ -26,6 +34,8 @@ struct State {
     route: Route,
     /// Why no claim can be made that the last look at the domain found.
     wrong: Option<StoreError>,
+    /// Whether its time stands still, because the server's clock is behind its stamp.
+    stands: bool,
 }
 
 /// The most that a server has said of a domain.
@@ -39,7 +49,7 @@ pub(super) struct Seen {
 
 impl Domain {
     fn new(keys: DomainKeys) -> Self {
-        Self { keys, state: Mutex::default() }
+        Self { keys, server_time: ServerTime::default(), state: Mutex::default() }
     }
 
     /// What to tell a script that was seen.
@@ -77,6 +87,23 @@ impl Domain {
     pub(super) fn counted(&self, counts: Counts, wrong: Option<StoreError>) {
         let mut state = self.state();
         (state.counts, state.wrong) = (counts, wrong);
+    }
+
+    /// Tells when the domain's time begins to stand still and when it goes on.
+    pub(super) fn compare_clocks(&self, answer: &Answer) {
+        let behind = answer.before.saturating_sub(answer.clock);
+        let behind = Duration::from_micros(u64::try_from(behind).unwrap_or(0));
+        let stands = behind > TOLERATED;
+        if std::mem::replace(&mut self.state().stands, stands) == stands {
+            return;
+        }
+        match stands {
+            true => tracing::warn!(
+                seconds = behind.as_secs(),
+                "the clock of redis is behind its records: leases and records last that much longer"
+            ),
+            false => tracing::info!("the clock of redis has caught up with its records"),
+        }
     }
 
     /// Which node of a cluster has its keys.

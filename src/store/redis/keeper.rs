@@ -81,6 +81,7 @@ impl Shared {
         let asking = self.ask(&mut link, domain, &seen, Operation::Occupancy, &keys, &arguments);
         let answer = asking.await?;
         link.give_back();
+        domain.compare_clocks(&answer);
         if let Word::Occupancy(counts) = answer.word {
             domain.counted(counts.clone(), self.wrong_with(&counts));
         }

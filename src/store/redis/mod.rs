@@ -40,7 +40,6 @@ use self::delivery::Delivery;
 use self::domain::Domains;
 use self::held::Held;
 use self::pool::Pool;
-use self::server_time::ServerTime;
 use self::settle::Settlement;
 use super::{
     Asked, Begin, Begun, Clock, Domain, Known, MonotonicClock, Notes, Occupancy, Receipt,
@@ -81,7 +80,6 @@ struct Shared {
     receipts: ReceiptSettings,
     pool: Pool,
     clock: MonotonicClock,
-    server_time: ServerTime,
     domains: Domains,
     held: Held,
     health: Mutex<Result<(), StoreError>>,
@@ -158,7 +156,6 @@ impl Shared {
             receipts: settings.receipts,
             pool: Pool::new(settings),
             clock: MonotonicClock::start(),
-            server_time: ServerTime::default(),
             domains: Domains::new(&settings.prefix),
             held: Held::default(),
             health: Mutex::new(Err(StoreError::Unreachable)),

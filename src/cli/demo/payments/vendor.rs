@@ -72,7 +72,7 @@ mod tests {
     fn a_key_charges_once_and_no_key_every_time() {
         let (known, ledger) = (Known::default(), Ledger::default());
         let order = || Order { amount: 1, currency: "EUR".into(), customer: "ada".into() };
-        let mut charge = |key: Option<&[u8]>| {
+        let charge = |key: Option<&[u8]>| {
             let (charge, before) = known.once(key, || ledger.charge(order())).expect("room");
             (charge.number, before)
         };

@@ -25,8 +25,8 @@ pub struct RecordView {
     pub principal: PrincipalId,
     /// What was asked.
     pub hash: RequestHash,
-    /// The generation of its claim.
-    pub fence: Fence,
+    /// The generation of its claim, where the store still knows it: a completed record need not.
+    pub fence: Option<Fence>,
     /// Where its call went, where that was declared.
     pub dispatch: Option<DispatchHash>,
     /// Its state.
@@ -138,7 +138,7 @@ pub fn p1_one_execution(
             (Some(next), _) => {
                 let declared =
                     || redispatched.iter().any(|begin| is_redispatch(record, next, begin));
-                ensure(next.fence == record.fence || declared(), "P1", || {
+                ensure(is_same(record, next) || declared(), "P1", || {
                     format!("{:?} was taken again while its record stood", record.slot)
                 })?;
             }
@@ -152,6 +152,21 @@ pub fn p1_one_execution(
         }
     }
     Ok(())
+}
+
+/// Whether a record is that of the same claim: by its fence, and where completed, by its place in
+/// the order of completions too.
+fn is_same(record: &RecordView, next: &RecordView) -> bool {
+    let fence = match (record.fence, next.fence) {
+        (Some(fence), Some(other)) => fence == other,
+        _ => true,
+    };
+    match (record.completion(), next.completion()) {
+        (Some(seq), other) => other == Some(seq) && fence,
+        (None, None) => record.fence == next.fence,
+        // What memory completes was in flight; what lapsed was not, and must prove its claim.
+        (None, Some(_)) => fence && (record.is_in_flight() || next.fence.is_some()),
+    }
 }
 
 /// Whether a begin may have turned a record into the next one: a tombstone of an unknown outcome,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::*;
 use crate::claim::counts::Room;
 use crate::claim::shared::{Home, Index};
-use crate::claim::{Claim, Completion, Fence, Limits, Reply, RequestHash, SlotKey};
+use crate::claim::{Claim, Completion, Limits, Reply, RequestHash, SlotKey};
 
 const SHARDS: usize = 3;
 
@@ -208,7 +208,7 @@ fn a_shard_shows_and_hides_in_its_own_index() {
     let mut both = Both::new(2, 2);
     let slot = SlotKey::from_bytes([7; 32]);
     let hash = RequestHash::from_bytes([0; 32]);
-    let claim = Claim { slot, hash, fence: Fence(0), dispatch: None };
+    let claim = Claim { slot, hash, dispatch: None };
     let reply = Arc::new(Reply::new(200, None, Bytes::new(), 0).expect("no body"));
     let completion = Arc::new(Completion { claim, expires: Millis(5), reply });
     both.same(1, |home| home.show(&completion), |home| home.show(&completion));

@@ -142,7 +142,7 @@ fn view(begin: &Begin, fields: &BTreeMap<String, Vec<u8>>, ttl: Millis) -> Recor
         principal: begin.principal,
         hash: RequestHash::from_bytes(fields["hash"][..].try_into().expect("a digest")),
         dispatch: None,
-        fence: Fence(u64::from_le_bytes(fields["ticket"][..8].try_into().expect("8 bytes"))),
+        fence: Some(Fence(u64::from_le_bytes(fields["ticket"][..8].try_into().expect("8 bytes")))),
         state,
     }
 }

@@ -337,7 +337,7 @@ pub fn views(store: &Store, model: &[Record]) -> Vec<RecordView> {
             principal: record.begin.principal,
             hash: record.begin.hash,
             dispatch: record.begin.dispatch.hash,
-            fence: Fence(record.claim),
+            fence: Some(Fence(record.claim)),
             state: match record.state {
                 In::InFlight | In::Lost { in_flight: true } => {
                     StateView::InFlight { again: record.again }

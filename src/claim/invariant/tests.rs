@@ -17,7 +17,7 @@ fn record(slot: u8, scope: u8, principal: u8, state: StateView) -> RecordView {
         scope: ScopeId::from_bytes(digest(scope)),
         principal: PrincipalId::from_bytes(digest(principal)),
         hash: RequestHash::from_bytes(digest(0)),
-        fence: Fence(u64::from(slot)),
+        fence: Some(Fence(u64::from(slot))),
         dispatch: None,
         state,
     }
@@ -93,11 +93,35 @@ fn p1_lets_records_go_as_they_may_and_no_other_way() {
     assert_eq!(p1_one_execution(&before, &before, now, &[]), Ok(()));
     assert_eq!(p1_one_execution(&before, std::slice::from_ref(&lost), now, &[]), Ok(()));
     assert_eq!(property(p1_one_execution(&before, &[flying, replayed], now, &[])), "P1");
-    let again = RecordView { fence: Fence(99), ..lost.clone() };
+    let again = RecordView { fence: Some(Fence(99)), ..lost.clone() };
     assert_eq!(property(p1_one_execution(&before, &[again], now, &[])), "P1");
-    let anew = RecordView { fence: Fence(99), state: FLYING, ..over };
+    let anew = RecordView { fence: Some(Fence(99)), state: FLYING, ..over };
     assert_eq!(p1_one_execution(&before, &[lost.clone(), anew], now, &[]), Ok(()));
     assert_eq!(property(p1_one_execution(&[], &[lost.clone(), lost], now, &[])), "P1");
+}
+
+#[test]
+fn p1_knows_a_completed_record_by_its_place() {
+    let now = Millis(10);
+    let step = |before: &RecordView, after: &RecordView| {
+        let (before, after) = (std::slice::from_ref(before), std::slice::from_ref(after));
+        p1_one_execution(before, after, now, &[])
+    };
+    let flying = record(1, 1, 1, FLYING);
+    let replayed = RecordView { fence: None, ..record(1, 1, 1, completed(4, 20)) };
+    assert_eq!(step(&flying, &replayed), Ok(()));
+    assert_eq!(step(&replayed, &replayed), Ok(()));
+    let another = RecordView { fence: None, ..record(1, 1, 1, completed(5, 20)) };
+    let fenced = record(1, 1, 1, completed(4, 20));
+    let foreign = RecordView { fence: Some(Fence(99)), ..fenced.clone() };
+    assert_eq!(property(step(&replayed, &another)), "P1");
+    assert_eq!(property(step(&replayed, &flying)), "P1");
+    assert_eq!(property(step(&flying, &foreign)), "P1");
+    // A lapsed claim may be completed by its own ticket, and by nothing else.
+    let lapsed = record(1, 1, 1, tombstone(20));
+    assert_eq!(step(&lapsed, &fenced), Ok(()));
+    assert_eq!(property(step(&lapsed, &foreign)), "P1");
+    assert_eq!(property(step(&lapsed, &replayed)), "P1");
 }
 
 #[test]
@@ -106,7 +130,7 @@ fn p1_excepts_a_redispatch_that_was_declared_and_no_other() {
     let route = |number| Some(DispatchHash::from_bytes(digest(number)));
     let lost = RecordView { dispatch: route(1), ..record(1, 1, 1, tombstone(20)) };
     let state = StateView::InFlight { again: true };
-    let next = RecordView { fence: Fence(99), state, ..lost.clone() };
+    let next = RecordView { fence: Some(Fence(99)), state, ..lost.clone() };
     let dispatch = Dispatch { hash: route(1), pin: Pin::Free, redispatch: true };
     let declared = Begin { dispatch, ..begin(1, 1, 1) };
     let step = |before: &RecordView, after: &RecordView, begin| {

@@ -2,7 +2,7 @@
 
 use super::group::{Level, Tally};
 use super::list::RecordId;
-use super::table::State;
+use super::table::{ClaimId, State};
 use super::{SWEEP_PER_BEGIN, Shard};
 use crate::claim::counts::{Full, Room};
 use crate::claim::protocol::{CallId, Outcome, ShardDecision, ShardId};
@@ -14,7 +14,7 @@ pub(super) enum Found {
     /// A record that answers it, which needs no room and no quota.
     Answer(Outcome),
     /// A tombstone of an unknown outcome that it may take again.
-    Unknown(RecordId),
+    Unknown(RecordId, ClaimId),
     /// Nothing.
     Free,
 }
@@ -74,11 +74,11 @@ impl Shard {
         Found::Answer(match &record.state {
             State::InFlight { .. } => Outcome::InFlight,
             State::Completed { completion, .. } => Outcome::Replay(completion.reply.clone()),
-            State::Tombstone { reason: TombstoneReason::Unknown, .. }
+            State::Tombstone { claim: open, reason: TombstoneReason::Unknown, .. }
                 if begin.dispatch.redispatch =>
             {
                 if claim.goes_where(begin) {
-                    return Found::Unknown(id);
+                    return Found::Unknown(id, *open);
                 }
                 Outcome::OtherRoute
             }
@@ -96,13 +96,20 @@ impl Shard {
         match found {
             Found::Answer(outcome) => Admission::Answer(outcome),
             Found::Free => self.admit(begin, home),
-            Found::Unknown(id) => Admission::Answer(self.redispatch(id, begin, home)),
+            Found::Unknown(id, claim) => {
+                Admission::Answer(self.redispatch((id, claim), begin, home))
+            }
         }
     }
 
     /// A tombstone is in flight again: its record stays, and what it held of its scope's tombstones
     /// is what it reserves from now on. So only the caps in flight can refuse it.
-    fn redispatch(&mut self, id: RecordId, begin: &Begin, home: &mut impl Home) -> Outcome {
+    fn redispatch(
+        &mut self,
+        (id, claim): (RecordId, ClaimId),
+        begin: &Begin,
+        home: &mut impl Home,
+    ) -> Outcome {
         let tallies = self.table.tallies_of(begin);
         if let Some(limit) = self.in_flight_full(tallies, home) {
             return Outcome::Capacity(limit);
@@ -111,7 +118,7 @@ impl Shard {
             return Outcome::Capacity(CapacityLimit::StoreInFlight);
         }
         let fence = self.next_fence();
-        let before = self.table.redispatch(id, fence);
+        let before = self.table.redispatch(id, claim, fence);
         debug_assert!(self.is_within_caps(begin), "P2: {begin:?} raised a count above its cap");
         Outcome::Redispatched { fence, before }
     }

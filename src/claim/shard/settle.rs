@@ -23,7 +23,7 @@ impl Shard {
         let State::InFlight { again, .. } = record.state else {
             return Settled::Stale;
         };
-        if self.table.claim(record).fence != fence {
+        if self.table.fence(record) != Some(fence) {
             return Settled::Stale;
         }
         match settlement {

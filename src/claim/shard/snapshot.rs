@@ -48,7 +48,7 @@ impl Shard {
             scope,
             principal,
             hash: claim.hash,
-            fence: claim.fence,
+            fence: self.table.fence(record),
             dispatch: claim.dispatch.as_deref().copied(),
             state: match &record.state {
                 State::InFlight { again, .. } => StateView::InFlight { again: *again },

@@ -20,6 +20,13 @@ use crate::claim::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClaimId(u32);
 
+/// A claim that is not completed, and its generation: who may settle it.
+#[derive(Debug, Clone)]
+struct Open {
+    claim: Claim,
+    fence: Fence,
+}
+
 /// What a record is.
 #[derive(Debug, Clone)]
 pub(super) enum State {
@@ -70,7 +77,7 @@ impl Record {
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     records: Slab<Record>,
-    claims: Slab<Claim>,
+    claims: Slab<Open>,
     slots: Slots,
     groups: Groups,
 }
@@ -101,9 +108,19 @@ impl Table {
     pub(super) fn claim<'t>(&'t self, record: &'t Record) -> &'t Claim {
         match &record.state {
             State::InFlight { claim, .. } | State::Tombstone { claim, .. } => {
-                &self.claims[claim.0 as usize]
+                &self.claims[claim.0 as usize].claim
             }
             State::Completed { completion, .. } => &completion.claim,
+        }
+    }
+
+    /// The generation of a record's claim; a completed one has none any more.
+    pub(super) fn fence(&self, record: &Record) -> Option<Fence> {
+        match record.state {
+            State::InFlight { claim, .. } | State::Tombstone { claim, .. } => {
+                Some(self.claims[claim.0 as usize].fence)
+            }
+            State::Completed { .. } => None,
         }
     }
 
@@ -172,7 +189,8 @@ impl Table {
             tally.records += 1;
             tally.in_flight += 1;
         }
-        let claim = ClaimId(self.claims.insert(Claim::of(begin, fence)) as u32);
+        let open = Open { claim: Claim::of(begin), fence };
+        let claim = ClaimId(self.claims.insert(open) as u32);
         let tag = Tag::of(&begin.slot);
         let (state, links) = (State::InFlight { claim, again: false }, [Links::default(); 3]);
         let record = self.records.insert(Record { state, links, scope, tag });
@@ -190,7 +208,7 @@ impl Table {
         reply: Arc<Reply>,
     ) {
         if let State::InFlight { claim, .. } = self.record(id).state {
-            let claim = self.claims.remove(claim.0 as usize);
+            let claim = self.claims.remove(claim.0 as usize).claim;
             let completion = Arc::new(Completion { claim, expires, reply });
             self.settle(id, State::Completed { seq, completion }, |group| &mut group.completed);
         }
@@ -207,12 +225,9 @@ impl Table {
         }
     }
 
-    /// A tombstone is in flight again, under another fence; any other record stays. Says the fence
-    /// that it had.
-    pub(super) fn redispatch(&mut self, id: RecordId, fence: Fence) -> Fence {
-        let State::Tombstone { claim, .. } = self.record(id).state else {
-            return self.claim(self.record(id)).fence;
-        };
+    /// A tombstone is in flight again, its claim `claim` under another fence. Says the fence that
+    /// it had.
+    pub(super) fn redispatch(&mut self, id: RecordId, claim: ClaimId, fence: Fence) -> Fence {
         for (level, group) in self.groups_of(id) {
             let group = self.groups.get_mut(group);
             group.tally.tombstones -= 1;

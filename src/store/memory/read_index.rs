@@ -81,7 +81,7 @@ impl Index for Arc<ReadIndex> {
 mod tests {
     use super::*;
     use crate::claim::{
-        Claim, Dispatch, DispatchHash, Fence, Millis, Pin, PrincipalId, Reply, RequestHash, ScopeId,
+        Claim, Dispatch, DispatchHash, Millis, Pin, PrincipalId, Reply, RequestHash, ScopeId,
     };
     use bytes::Bytes;
 
@@ -99,7 +99,7 @@ mod tests {
 
     fn show(index: &Arc<ReadIndex>) {
         let reply = Reply::new(200, None, Bytes::from_static(b"ok"), 2).expect("it fits");
-        let claim = Claim::of(&begin(0), Fence(0));
+        let claim = Claim::of(&begin(0));
         let completion = Completion { claim, expires: EXPIRES, reply: Arc::new(reply) };
         Arc::clone(index).show(&Arc::new(completion));
     }

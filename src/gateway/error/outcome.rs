@@ -86,7 +86,7 @@ impl Refusal {
             503,
             "upstream_circuit_open",
             Advice::RetrySameKey,
-            "The MCP server has been failing and is given a rest; nothing was sent, try again later.",
+            "The upstream has been failing and is given a rest; nothing was sent, try again later.",
         )
         .retry_after(retry_after_s)
     }
@@ -97,7 +97,7 @@ impl Refusal {
             503,
             "upstream_busy",
             Advice::RetrySameKey,
-            "Too many requests to this MCP server are running; nothing was sent, try again.",
+            "Too many requests to this upstream are running; nothing was sent, try again.",
         )
         .retry_after(1)
     }
@@ -108,7 +108,7 @@ impl Refusal {
             502,
             "upstream_unreachable",
             Advice::RetrySameKey,
-            "The MCP server could not be reached; nothing was sent, try again.",
+            "The upstream could not be reached; nothing was sent, try again.",
         )
         .retry_after(1)
     }
@@ -119,7 +119,7 @@ impl Refusal {
             504,
             "upstream_timeout",
             Advice::Reconcile,
-            "The MCP server did not answer in time; the call may have taken effect, look at the \
+            "The upstream did not answer in time; the call may have taken effect, look at the \
              tool's own state before you call again.",
         )
     }
@@ -130,7 +130,7 @@ impl Refusal {
             502,
             "upstream_disconnected",
             Advice::Reconcile,
-            "The MCP server's reply broke off; the call may have taken effect, look at the tool's \
+            "The upstream's reply broke off; the call may have taken effect, look at the tool's \
              own state before you call again.",
         )
     }

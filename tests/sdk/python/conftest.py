@@ -129,7 +129,7 @@ class Gateway:
     Its records are in memory, or where ONCEWARD_TEST_STORE says so in a Redis of its own.
     """
 
-    def __init__(self, upstream, folder):
+    def __init__(self, upstream, folder, connector=None):
         self.redis = Redis() if os.environ.get("ONCEWARD_TEST_STORE") == "redis" else None
         policy = {
             "schema_version": "v1",
@@ -148,10 +148,16 @@ class Gateway:
                 "key_pointers": ["/params/_meta/com.example~1idempotency-key"],
             },
         }
-        (folder / "policy.json").write_text(json.dumps(policy))
+        policies = folder / "policies"
+        policies.mkdir()
+        if connector:
+            del policy["server"]["upstream"]
+            policy["server"]["connectors"] = [connector["name"]]
+            (policies / "connector.json").write_text(json.dumps(connector))
+        (policies / "policy.json").write_text(json.dumps(policy))
         (folder / "onceward.toml").write_text(
             '[listen]\nmcp = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
-            f'[policy]\npath = "{folder / "policy.json"}"\n'
+            f'[policy]\npath = "{policies}"\n'
             + (f'[store]\nkind = "redis"\nurl = "{self.redis.url}"\n' if self.redis else "")
         )
         self.process = Process(
@@ -188,11 +194,11 @@ def any_server(request):
 
 @pytest.fixture
 def gateway_for(tmp_path):
-    """Starts a gateway in front of an upstream."""
+    """Starts a gateway in front of an upstream, or of a connector's vendor."""
     started = []
 
-    def start(upstream):
-        started.append(Gateway(upstream, tmp_path))
+    def start(upstream, connector=None):
+        started.append(Gateway(upstream, tmp_path, connector))
         return started[-1]
 
     yield start

@@ -6,11 +6,11 @@
 //! | inspect | [`inspect`], [`message`], [`era`] |
 //! | policy | [`router`] |
 //! | authenticate, authorize | [`authenticate`], [`authorize`] |
-//! | claim | [`key`], [`claim`], [`holders`] |
-//! | dispatch | [`outbound`], [`dispatch`] (without a key), [`execute`] (with one) |
+//! | claim | [`key`], [`destination`], [`claim`], [`holders`] |
+//! | dispatch | [`outbound`], [`propagate`], [`native`], [`dispatch`] (without a key), [`execute`] (with one) |
 //! | settle | [`settle`] |
 //! | audit | [`audit`], [`trace`] |
-//! | answers | [`error`], [`reply`], [`relay`] |
+//! | answers | [`error`], [`reply`], [`relay`], [`telling`], [`receipts`] |
 
 pub mod admit;
 pub mod audit;

@@ -11,7 +11,7 @@ use super::super::json::Json;
 pub(in crate::policy) struct Connector {
     pub schema_version: String,
     #[serde(rename = "kind")]
-    pub _kind: String,
+    _kind: String,
     pub name: String,
     pub base_url: String,
     #[serde(default)]

@@ -12,7 +12,7 @@ use super::super::document::{ApiKey, Text};
 pub(in crate::policy) struct Workspace {
     pub schema_version: String,
     #[serde(rename = "kind")]
-    pub _kind: String,
+    _kind: String,
     pub id: String,
     #[serde(default)]
     pub api_keys: Option<Vec<ApiKey>>,

@@ -44,6 +44,10 @@ mutants *arguments:
     cargo mutants --output target/mutants --no-default-features -C=--lib -C=--test=store_model --timeout 40 \
         --file 'src/claim/**' --file 'src/ledger/**' --exclude-re 'impl fmt::(Debug|Display)' {{ arguments }}
 
+# The JSON Schemas of the documents, from the types that read them, into schemas/.
+schemas:
+    cargo run --example schemas
+
 # The documentation of the crate.
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::build::{Mistake, at, schema_version};
 use super::connector::{self, CAPABILITY_PREFIX, Connector, MAX_TOOL_NAME, VendorTool};
-use super::document::Text;
+use super::document::{SCHEMA_VERSION, Text};
 use super::json::Json;
 use crate::native::{ArgumentMap, InputSchema};
 
@@ -16,25 +17,41 @@ use crate::native::{ArgumentMap, InputSchema};
 pub const MAX_ROUTES: usize = 32;
 
 /// A document of `kind: capability`, as it is read.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fields {
+    /// Always `v1`.
+    #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: String,
+    /// Always `capability`.
     #[serde(rename = "kind")]
+    #[schemars(extend("const" = "capability"))]
     _kind: String,
+    /// Unique; `cap.` and more.
+    #[schemars(extend("pattern" = "^cap\\."))]
     name: String,
+    /// What it is for, for those who choose among tools.
     #[serde(default)]
     description: Text,
+    /// What its arguments must be: a JSON Schema of `type: object`.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     input_schema: Json,
+    /// What can serve it; at most one tool of each connector.
     routes: Vec<RouteFields>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A tool that can serve a capability.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Route")]
 struct RouteFields {
+    /// The connector's name.
     connector: String,
+    /// Its tool.
     tool: String,
+    /// The tool's arguments, made of the capability's; the same where they are left out.
     #[serde(default)]
+    #[schemars(with = "serde_json::Value")]
     arguments: Option<Json>,
 }
 

@@ -1,8 +1,10 @@
 //! A field that is either a word or a table.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
@@ -13,6 +15,26 @@ pub(super) enum Choice<T> {
     Word(String),
     /// A table.
     Table(T),
+}
+
+/// A table in whose place a word may stand.
+pub(super) trait OrWord {
+    /// The schema of the word.
+    fn word() -> Schema;
+}
+
+impl<T: JsonSchema + OrWord> JsonSchema for Choice<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [T::word(), generator.subschema_for::<T>()] })
+    }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Choice<T> {

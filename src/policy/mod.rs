@@ -27,6 +27,7 @@ mod native;
 mod oauth;
 mod read;
 mod reload;
+mod schemas;
 mod secret;
 mod server;
 mod session;
@@ -56,6 +57,7 @@ pub use oauth::{
 };
 pub(crate) use reload::{Digest, SETTLE, Tracker, every_so_often, settled};
 pub use reload::{Polled, Reloads};
+pub use schemas::schemas;
 pub use secret::LoadedSecret;
 pub use server::{
     IdempotencyRules, MAX_KEY_POINTERS, RetriesOff, ServerPolicy, SessionRules, Tool, UpstreamToken,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::document;
@@ -97,9 +98,11 @@ pub struct SessionsFile(Bindings);
 /// Both forms that the file may have.
 struct Listed(Vec<document::Binding>);
 
-#[derive(Deserialize)]
+/// The sessions file, with a name for its list.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wrapped {
+pub(super) struct Wrapped {
+    /// Every binding.
     sessions: Vec<document::Binding>,
 }
 

@@ -1,9 +1,11 @@
 //! The values of a policy document that are more than text: digests and points in time.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 /// A SHA-256 digest, written as 64 hex digits.
@@ -53,6 +55,20 @@ impl<'de> Deserialize<'de> for HexDigest {
     }
 }
 
+impl JsonSchema for HexDigest {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "HexDigest".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9a-fA-F]{64}$" })
+    }
+}
+
 /// A whole number and its unit, `ms`, `s`, `m` or `h`.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -79,6 +95,11 @@ pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
     }
 }
 
+/// The schema of [`optional_duration`].
+pub(super) fn duration_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "null"], "pattern": "^([0-9]+(ms|s|m|h))?$" })
+}
+
 /// When a session ends, if it does: RFC 3339; null, absent and empty mean never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Expiry(pub(super) Option<Timestamp>);
@@ -91,6 +112,20 @@ impl<'de> Deserialize<'de> for Expiry {
                 D::Error::custom("must be a time like `2027-01-31T12:00:00Z` (RFC 3339)")
             }),
         }
+    }
+}
+
+impl JsonSchema for Expiry {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Expiry".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "string", "format": "date-time" }, { "enum": ["", null] }] })
     }
 }
 

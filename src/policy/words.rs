@@ -3,7 +3,9 @@
 //! Case does not matter, as on the platform whose documents load here. An empty text is an absent
 //! one. A word of the contract whose behaviour this build does not have is refused by name.
 
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error as _};
+use serde_json::Value;
 
 use crate::claim::{Fingerprint, KeyFormat};
 
@@ -209,6 +211,23 @@ pub(super) fn optional<'de, D: Deserializer<'de>, W: Word>(from: D) -> Result<Op
 pub(super) fn list<'de, D: Deserializer<'de>, W: Word>(from: D) -> Result<Vec<W>, D::Error> {
     let texts = Option::<Vec<String>>::deserialize(from)?.unwrap_or_default();
     texts.iter().map(|text| parse(text).map_err(D::Error::custom)).collect()
+}
+
+/// The schema of [`optional`]: the words as they are mostly written.
+pub(super) fn optional_schema<W: Word>(_: &mut SchemaGenerator) -> Schema {
+    let nothing = [Value::from(""), Value::Null];
+    let words: Vec<Value> = names::<W>().chain(nothing).collect();
+    json_schema!({ "enum": words })
+}
+
+/// The schema of [`list`].
+pub(super) fn list_schema<W: Word>(_: &mut SchemaGenerator) -> Schema {
+    let words: Vec<Value> = names::<W>().collect();
+    json_schema!({ "type": ["array", "null"], "items": { "enum": words } })
+}
+
+fn names<W: Word>() -> impl Iterator<Item = Value> {
+    W::WORDS.iter().map(|(word, _)| Value::from(*word))
 }
 
 impl Word for KeyFormat {

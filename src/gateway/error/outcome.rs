@@ -18,13 +18,9 @@ impl Refusal {
 
     /// The key was used for the same call when it went to another destination.
     pub fn other_route() -> Self {
-        Self::new(
-            409,
-            "idempotency_key_conflict",
-            Advice::Reconcile,
-            "This key was used when the tool led to another destination, where the call may have \
-             taken effect; look at that one's state before you call again.",
-        )
+        let message = "This key was used when the tool led to another destination, where the call \
+                       may have taken effect; look at that one's state before you call again.";
+        Self { advice: Advice::Reconcile, message: message.into(), ..Self::conflict() }
     }
 
     /// The first execution still runs.

@@ -2,40 +2,63 @@
 
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
+use super::super::choice::OrWord;
+
 /// Where the switch is; one of the three.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub(in crate::policy) struct Switch {
+    /// A header of every call.
     pub header: Option<Pair>,
+    /// A member of the query of every call.
     pub query: Option<Pair>,
+    /// A place in the body of every call.
     pub body: Option<Member>,
 }
 
 /// A header or a member of the query.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::policy) struct Pair {
+    /// Its name.
     pub name: String,
+    /// Its value.
     pub value: String,
 }
 
 /// A place in the body.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::policy) struct Member {
+    /// A JSON Pointer.
     pub pointer: String,
+    /// What stands there.
     pub value: Scalar,
 }
 
 /// What can stand there.
-#[derive(Debug)]
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
 pub(in crate::policy) enum Scalar {
     Boolean(bool),
     Integer(i64),
     Text(String),
+}
+
+impl Switch {
+    /// The word that stands for none.
+    pub const NONE: &'static str = "none_exist";
+}
+
+impl OrWord for Switch {
+    fn word() -> Schema {
+        json_schema!({ "enum": [Self::NONE, ""] })
+    }
 }
 
 impl Scalar {

@@ -41,7 +41,7 @@ pub(super) fn build(
             FIELD,
             &format!("is required of a broker, whose own retries could run a call twice: {FORM}"),
         )),
-        (true, Some(Choice::Word(word))) if word.eq_ignore_ascii_case("none_exist") => {
+        (true, Some(Choice::Word(word))) if word.eq_ignore_ascii_case(Switch::NONE) => {
             Ok(Some(RetriesOff::NoneExist))
         }
         (true, Some(Choice::Word(_))) => Err(at(FIELD, &format!("must be {FORM}"))),

@@ -68,7 +68,7 @@ fn binding(binding: Option<Choice<Binding>>, carrier: Carrier<'_>) -> Result<Key
     const FORM: &str = "`unsupported`, `{ header: NAME }` or `{ body_pointer: POINTER }`";
     let table = match binding {
         None => return Ok(KeyBinding::Unsupported),
-        Some(Choice::Word(word)) if word.is_empty() || word.eq_ignore_ascii_case("unsupported") => {
+        Some(Choice::Word(word)) if word.is_empty() || word.eq_ignore_ascii_case(Binding::NONE) => {
             return Ok(KeyBinding::Unsupported);
         }
         Some(Choice::Word(_)) => return Err(at(FIELD, &format!("must be {FORM}"))),

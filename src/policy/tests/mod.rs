@@ -11,6 +11,7 @@ mod mtls;
 mod native;
 mod oauth;
 mod platform;
+mod schemas;
 mod sessions;
 mod watch;
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Fence, Millis, RequestHash, SlotKey};
+use super::protocol::{Outcome, Pin};
+use super::{Begin, DispatchHash, Fence, Millis, RequestHash, SlotKey};
 
 /// What a record is the record of: who may settle it, and what it answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// The claimed slot.
     pub slot: SlotKey,
@@ -16,6 +17,39 @@ pub struct Claim {
     pub hash: RequestHash,
     /// The generation of the claim.
     pub fence: Fence,
+    /// Where the call went, for a tool that declares it. Apart from the claim: few declare it, and a
+    /// million claims that do not take one word for it each.
+    pub dispatch: Option<Box<DispatchHash>>,
+}
+
+impl Claim {
+    /// The claim of a begin.
+    pub fn of(begin: &Begin, fence: Fence) -> Self {
+        let dispatch = begin.dispatch.hash.map(Box::new);
+        Self { slot: begin.slot, hash: begin.hash, fence, dispatch }
+    }
+
+    /// How a record of this claim refuses a begin on its slot, whatever it holds. A begin that is
+    /// not refused is answered by the record's state.
+    pub fn refuses(&self, begin: &Begin, completed: bool) -> Option<Outcome> {
+        let pinned = match begin.dispatch.pin {
+            Pin::Free => false,
+            Pin::Open => !completed,
+            Pin::Always => true,
+        };
+        if self.hash != begin.hash {
+            Some(Outcome::Conflict)
+        } else if pinned && !self.goes_where(begin) {
+            Some(Outcome::OtherRoute)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a begin would go where this claim went.
+    pub fn goes_where(&self, begin: &Begin) -> bool {
+        self.dispatch.as_deref() == begin.dispatch.hash.as_ref()
+    }
 }
 
 /// A completed claim, as its shard and the read index share it.
@@ -27,6 +61,14 @@ pub struct Completion {
     pub expires: Millis,
     /// The reply.
     pub reply: Arc<Reply>,
+}
+
+impl Completion {
+    /// What it answers to a begin on its slot, while it stands.
+    pub fn answer(&self, begin: &Begin) -> Outcome {
+        let refused = self.claim.refuses(begin, true);
+        refused.unwrap_or_else(|| Outcome::Replay(Arc::clone(&self.reply)))
+    }
 }
 
 /// The reply that a completed record keeps and every replay repeats: status, `Content-Type` (or
@@ -188,6 +230,13 @@ pub enum CapacityLimit {
     PrincipalEntries,
     /// Records of the store, none of them evictable.
     StoreEntries,
+}
+
+impl CapacityLimit {
+    /// Whether it is a cap of what is in flight, which alone can refuse a redispatch.
+    pub const fn is_of_flight(self) -> bool {
+        matches!(self, Self::ScopeInFlight | Self::PrincipalInFlight | Self::StoreInFlight)
+    }
 }
 
 #[cfg(test)]

@@ -149,7 +149,8 @@ fn store(
 ) -> std::io::Result<Arc<dyn Store>> {
     Ok(match &config.store {
         StoreConfig::Memory { shards } => {
-            MemoryStore::start(config.limits, *shards, Arc::clone(clock) as Arc<_>)?
+            let clock = Arc::clone(clock) as Arc<_>;
+            MemoryStore::start(config.limits, config.receipts, *shards, clock)?
         }
         StoreConfig::Redis(settings) => {
             let servers = policy.snapshot();

@@ -39,6 +39,12 @@ impl ReceiptId {
         &self.0
     }
 
+    /// The part that tells receipts apart.
+    pub(super) fn number(&self) -> u128 {
+        let own = &self.0[Self::PREFIX.len() + Self::DOMAIN..];
+        u128::from_str_radix(own, 16).unwrap_or_default()
+    }
+
     /// Whether a receipt of this name is one of `domain`'s.
     pub fn is_of(&self, domain: &Domain<'_>) -> bool {
         self.0[Self::PREFIX.len()..].starts_with(&domain.digits())
@@ -165,6 +171,9 @@ impl ReceiptOutcome {
     }
 }
 
+/// Attempts that a receipt lists; it counts those before them.
+pub const MAX_LISTED_ATTEMPTS: usize = 100;
+
 /// A receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Receipt {
@@ -175,7 +184,8 @@ pub struct Receipt {
     pub opening: Opening,
     /// How many attempts were reserved, and not taken back before a connection was tried.
     pub attempt_count: u32,
-    /// Every attempt, in order; a number that was taken back is not among them.
+    /// The newest [`MAX_LISTED_ATTEMPTS`] of them, in order. The number of one that was taken back
+    /// goes to the next.
     pub attempts: Vec<Attempt>,
     /// What the claim came to.
     pub outcome: ReceiptOutcome,

@@ -42,9 +42,9 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// That nothing more is known of an attempt than whether a connection was tried.
-    pub(crate) fn of(attempt: u32, untried: bool) -> Self {
-        Self { attempt, ended: SmallVec::new(), untried }
+    /// Of an attempt that is reserved.
+    pub(crate) fn of(attempt: u32) -> Self {
+        Self { attempt, ended: SmallVec::new(), untried: false }
     }
 }
 
@@ -62,8 +62,7 @@ impl Ticket {
         guard: Arc<dyn SettleOnDrop>,
         attempt: u32,
     ) -> Self {
-        let notes = Notes::of(attempt, false);
-        Self { slot, fence, home, guard: Some(guard), notes }
+        Self { slot, fence, home, guard: Some(guard), notes: Notes::of(attempt) }
     }
 
     /// The number of the attempt that is reserved; a store counts it up.
@@ -95,18 +94,15 @@ impl Ticket {
     /// Takes the ticket apart for a settle: from here on dropping does nothing.
     pub(crate) fn into_parts(mut self) -> (SlotKey, Fence, usize, Notes) {
         self.guard = None;
-        let notes = Notes::of(self.notes.attempt, false);
+        let notes = Notes::of(self.notes.attempt);
         (self.slot, self.fence, self.home, std::mem::replace(&mut self.notes, notes))
     }
 
     /// The next attempt is reserved: what the receipt is told of the ones before.
     pub(crate) fn reserve(&mut self) -> (SlotKey, Fence, usize, Notes) {
         self.notes.attempt += 1;
-        let notes = Notes {
-            attempt: self.notes.attempt,
-            ended: std::mem::take(&mut self.notes.ended),
-            untried: false,
-        };
+        let ended = std::mem::take(&mut self.notes.ended);
+        let notes = Notes { ended, ..Notes::of(self.notes.attempt) };
         (self.slot, self.fence, self.home, notes)
     }
 }

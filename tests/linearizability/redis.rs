@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use onceward::claim::Limits;
+use onceward::store::ReceiptSettings;
+use onceward::store::Store;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{ReceiptSettings, Store};
 
 use crate::clock::ManualClock;
 use crate::hammer::{self, DOMAIN, Setting, crowded, limits};
@@ -73,6 +74,13 @@ async fn at_the_caps_of_scopes_and_principals() {
     check("the caps of scopes and principals", narrow).await;
     let both = Setting { slots: 16, ..crowded(limits((3, 3), (3, 2), (2, 2), 2)) };
     check("all caps at once", both).await;
+}
+
+#[tokio::test]
+async fn where_unknown_calls_are_taken_again() {
+    let limits = limits((4, 2), (3, 2), (3, 1), 3);
+    let tight = Setting { slots: 6, threads: 4, ..crowded(limits) };
+    check("redispatch, one in flight of a scope", tight).await;
 }
 
 #[tokio::test]

@@ -49,8 +49,9 @@ impl Shard {
             principal,
             hash: claim.hash,
             fence: claim.fence,
+            dispatch: claim.dispatch.as_deref().copied(),
             state: match &record.state {
-                State::InFlight(_) => StateView::InFlight,
+                State::InFlight { again, .. } => StateView::InFlight { again: *again },
                 State::Completed { seq, completion } => {
                     let reply = completion.reply.clone();
                     StateView::Completed { seq: *seq, expires: completion.expires, reply }

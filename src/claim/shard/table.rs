@@ -23,9 +23,20 @@ pub(super) struct ClaimId(u32);
 /// What a record is.
 #[derive(Debug, Clone)]
 pub(super) enum State {
-    InFlight(ClaimId),
-    Completed { seq: CompletionSeq, completion: Arc<Completion> },
-    Tombstone { claim: ClaimId, reason: TombstoneReason, expires: Millis },
+    InFlight {
+        claim: ClaimId,
+        /// It came by a redispatch: what went before is unknown.
+        again: bool,
+    },
+    Completed {
+        seq: CompletionSeq,
+        completion: Arc<Completion>,
+    },
+    Tombstone {
+        claim: ClaimId,
+        reason: TombstoneReason,
+        expires: Millis,
+    },
 }
 
 /// One record.
@@ -48,7 +59,7 @@ impl Record {
 
     fn expires(&self) -> Millis {
         match &self.state {
-            State::InFlight(_) => Millis::NEVER,
+            State::InFlight { .. } => Millis::NEVER,
             State::Completed { completion, .. } => completion.expires,
             State::Tombstone { expires, .. } => *expires,
         }
@@ -89,7 +100,7 @@ impl Table {
     /// What a record is the record of.
     pub(super) fn claim<'t>(&'t self, record: &'t Record) -> &'t Claim {
         match &record.state {
-            State::InFlight(claim) | State::Tombstone { claim, .. } => {
+            State::InFlight { claim, .. } | State::Tombstone { claim, .. } => {
                 &self.claims[claim.0 as usize]
             }
             State::Completed { completion, .. } => &completion.claim,
@@ -133,7 +144,7 @@ impl Table {
         let id = self.groups.get(ROOT).completed.head()?;
         match self.record(id).state {
             State::Completed { seq, .. } => Some((id, seq)),
-            State::InFlight(_) | State::Tombstone { .. } => None,
+            State::InFlight { .. } | State::Tombstone { .. } => None,
         }
     }
 
@@ -161,10 +172,9 @@ impl Table {
             tally.records += 1;
             tally.in_flight += 1;
         }
-        let claim = Claim { slot: begin.slot, hash: begin.hash, fence };
-        let claim = ClaimId(self.claims.insert(claim) as u32);
+        let claim = ClaimId(self.claims.insert(Claim::of(begin, fence)) as u32);
         let tag = Tag::of(&begin.slot);
-        let (state, links) = (State::InFlight(claim), [Links::default(); 3]);
+        let (state, links) = (State::InFlight { claim, again: false }, [Links::default(); 3]);
         let record = self.records.insert(Record { state, links, scope, tag });
         let records = &self.records;
         let tag_of = |id: RecordId| records[id.index()].tag;
@@ -179,7 +189,7 @@ impl Table {
         expires: Millis,
         reply: Arc<Reply>,
     ) {
-        if let State::InFlight(claim) = self.record(id).state {
+        if let State::InFlight { claim, .. } = self.record(id).state {
             let claim = self.claims.remove(claim.0 as usize);
             let completion = Arc::new(Completion { claim, expires, reply });
             self.settle(id, State::Completed { seq, completion }, |group| &mut group.completed);
@@ -188,7 +198,7 @@ impl Table {
 
     /// A record in flight becomes a tombstone, the newest everywhere; any other stays.
     pub(super) fn tombstone(&mut self, id: RecordId, reason: TombstoneReason, expires: Millis) {
-        if let State::InFlight(claim) = self.record(id).state {
+        if let State::InFlight { claim, .. } = self.record(id).state {
             let state = State::Tombstone { claim, reason, expires };
             self.settle(id, state, |group| {
                 group.tally.tombstones += 1;
@@ -197,13 +207,29 @@ impl Table {
         }
     }
 
+    /// A tombstone is in flight again, under another fence; any other record stays. Says the fence
+    /// that it had.
+    pub(super) fn redispatch(&mut self, id: RecordId, fence: Fence) -> Fence {
+        let State::Tombstone { claim, .. } = self.record(id).state else {
+            return self.claim(self.record(id)).fence;
+        };
+        for (level, group) in self.groups_of(id) {
+            let group = self.groups.get_mut(group);
+            group.tally.tombstones -= 1;
+            group.tally.in_flight += 1;
+            group.tombstones.remove(&mut self.records, level, id);
+        }
+        self.records[id.index()].state = State::InFlight { claim, again: true };
+        std::mem::replace(&mut self.claims[claim.0 as usize].fence, fence)
+    }
+
     /// Takes a record out, and with it the groups that it leaves empty.
     pub(super) fn remove(&mut self, id: RecordId) -> State {
         for (level, group_id) in self.groups_of(id) {
             let group = self.groups.get_mut(group_id);
             group.tally.records -= 1;
             match self.records[id.index()].state {
-                State::InFlight(_) => group.tally.in_flight -= 1,
+                State::InFlight { .. } => group.tally.in_flight -= 1,
                 State::Completed { .. } => group.completed.remove(&mut self.records, level, id),
                 State::Tombstone { .. } => {
                     group.tally.tombstones -= 1;
@@ -214,7 +240,7 @@ impl Table {
         }
         let record = self.records.remove(id.index());
         self.slots.remove(record.tag, id);
-        if let State::InFlight(claim) | State::Tombstone { claim, .. } = record.state {
+        if let State::InFlight { claim, .. } | State::Tombstone { claim, .. } = record.state {
             self.claims.remove(claim.0 as usize);
         }
         record.state
@@ -225,7 +251,7 @@ impl Table {
         self.records
             .iter()
             .map(|(_, record)| record)
-            .filter(|record| matches!(record.state, State::InFlight(_)))
+            .filter(|record| matches!(record.state, State::InFlight { .. }))
     }
 
     /// The completed records, the oldest first.

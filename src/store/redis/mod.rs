@@ -192,7 +192,7 @@ struct Guard(Arc<Shared>);
 impl SettleOnDrop for Guard {
     fn settle_unknown(&self, slot: SlotKey, fence: Fence, _home: usize) {
         let unknown = Settlement::Tombstone(TombstoneReason::Unknown);
-        let settling = Arc::clone(&self.0).settle(fence, unknown, Notes::of(0, false));
+        let settling = Arc::clone(&self.0).settle(fence, unknown, Notes::of(0));
         self.0.spawn(async move {
             if let Err(error) = settling.await {
                 let key_hash = format_args!("{slot:.16}");

@@ -87,7 +87,8 @@ impl Shared {
         before: &Option<Kept>,
     ) -> Result<Option<Kept>, StoreError> {
         for source in &mut *sources {
-            while let (true, Some(up_to)) = (source.read.is_empty(), source.up_to.take()) {
+            while source.read.is_empty() {
+                let Some(up_to) = source.up_to.take() else { break };
                 let mut read = self.read(&source.domain, Which::UpTo(&up_to)).await?;
                 source.up_to = read.last().filter(|_| read.len() == BATCH).map(Kept::older);
                 read.retain(|kept| {

@@ -25,7 +25,7 @@ pub struct RedisSettings {
     pub timeout: Duration,
     /// The most time between the check of a lease and the first byte that is sent under it.
     pub dispatch_margin: Duration,
-    /// How long receipts are kept, and how many of a domain.
+    /// How many receipts each domain keeps, and for how long.
     pub receipts: ReceiptSettings,
 }
 

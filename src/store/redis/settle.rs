@@ -150,7 +150,7 @@ impl Shared {
     pub(super) fn release_stray(self: &Arc<Self>, claim: Arc<Claim>, not_after: i64) {
         let shared = Arc::clone(self);
         self.spawn(async move {
-            let end = End::new(&claim, &Notes::of(0, true));
+            let end = End::new(&claim, &Notes { untried: true, ..Notes::of(0) });
             let until = shared.now().plus(shared.lease).plus(shared.patience);
             let mut pauses = Pauses(FIRST_PAUSE);
             while shared.now() < until {

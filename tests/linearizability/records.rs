@@ -8,12 +8,14 @@ use onceward::claim::counts::Counts;
 use onceward::claim::invariant::{self, GroupView, RecordView, StateView, Violation};
 use onceward::claim::protocol::{CallId, Outcome};
 use onceward::claim::{
-    Begin, CompletionSeq, Fence, Limits, Millis, Reply, RequestHash, Settled, TombstoneReason,
+    Begin, CompletionSeq, DispatchHash, Fence, Limits, Millis, Reply, RequestHash, Settled,
+    TombstoneReason,
 };
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
 use onceward::store::{Asked, Begun, ReceiptSettings, Store, Ticket};
 use redis::Commands;
 
+use crate::dispatches::DISPATCHES;
 use crate::hammer::{DOMAIN, Random, limits};
 use crate::naive::begin_on;
 use crate::redis_server::RedisServer;
@@ -124,7 +126,7 @@ fn view(begin: &Begin, fields: &BTreeMap<String, Vec<u8>>, ttl: Millis) -> Recor
     let until = number(fields, "until");
     let expires = Millis(until);
     let state = match &fields["state"][..] {
-        b"flying" => StateView::InFlight { again: false },
+        b"flying" => StateView::InFlight { again: fields.contains_key("again") },
         b"completed" => {
             let body = fields["body"].clone().into();
             let reply = Arc::new(Reply::new(200, None, body, 64).expect("a small body"));
@@ -141,7 +143,9 @@ fn view(begin: &Begin, fields: &BTreeMap<String, Vec<u8>>, ttl: Millis) -> Recor
         scope: begin.scope,
         principal: begin.principal,
         hash: RequestHash::from_bytes(fields["hash"][..].try_into().expect("a digest")),
-        dispatch: None,
+        dispatch: fields
+            .get("dispatch")
+            .map(|hash| DispatchHash::from_bytes(hash[..].try_into().expect("a digest"))),
         fence: Some(Fence(u64::from_le_bytes(fields["ticket"][..8].try_into().expect("8 bytes")))),
         state,
     }
@@ -169,38 +173,45 @@ fn counted(world: &mut World, records: &[RecordView]) -> Result<(), Violation> {
     invariant::p3_counters_match(&standing, &groups, counts, 0)
 }
 
-async fn begin(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) {
+/// Says whether it took an unknown record again.
+async fn begin(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) -> bool {
     let slot = random.below(u64::from(SLOTS)) as u8;
-    let begin = begin_on(slot, u8::from(random.below(8) == 0));
+    let dispatch = DISPATCHES[random.below(DISPATCHES.len() as u64) as usize];
+    let begin = Begin { dispatch, ..begin_on(slot, u8::from(random.below(8) == 0)) };
     let (now, before) = (world.now(), world.records());
     let call = CallId(world.asked.len() as u64);
     world.asked.push(call);
     let begun = world.store.begin(Asked::at(DOMAIN, begin)).await.expect("an answer");
     world.answered.push(call);
     let after = world.records();
-    invariant::p1_one_execution(&before, &after, now, &[])
-        .or_else(|error| {
-            // Its own slot may be taken again, but only where no record stood.
-            let stood = before.iter().any(|r| r.slot == begin.slot && r.stands(now));
-            if stood { Err(error) } else { Ok(()) }
-        })
+    // Its own slot may be taken again where no record stood, or by a redispatch.
+    let stood = before.iter().find(|r| r.slot == begin.slot && r.stands(now));
+    let redispatched = stood.filter(|_| matches!(begun, Begun::First(_)));
+    let declared: Vec<_> = redispatched.iter().map(|_| begin).collect();
+    invariant::p1_one_execution(&before, &after, now, &declared)
+        .or_else(|error| if stood.is_some() { Err(error) } else { Ok(()) })
         .expect("P1");
-    let (limits, outcome) = (world.limits, outcome(&begun));
+    let outcome = match redispatched {
+        Some(record) => Outcome::Redispatched { fence: Fence(0), before: record.fence },
+        None => outcome(&begun),
+    };
+    let limits = world.limits;
     let standing: Vec<_> = after.iter().filter(|r| r.stands(now)).cloned().collect();
     invariant::p4_quotas_nest(&before, &standing, &limits, now, &begin, &outcome).expect("P4");
     counted(world, &after).expect("P2 and P3");
     if let Begun::First(ticket) = begun {
         held.push(ticket);
     }
+    redispatched.is_some()
 }
 
 async fn settle(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) {
     let ticket = held.swap_remove(random.below(held.len() as u64) as usize);
     let (now, before) = (world.now(), world.records());
     let slot = ticket.slot();
-    let settled = match random.below(5) {
+    let settled = match random.below(6) {
         0 => world.store.release(ticket).await,
-        1 => world.store.tombstone(ticket, TombstoneReason::Unknown).await,
+        1 | 5 => world.store.tombstone(ticket, TombstoneReason::Unknown).await,
         2 => world.store.tombstone(ticket, TombstoneReason::NotReplayable).await,
         _ => {
             let reply = Reply::new(200, None, bytes::Bytes::from_static(b"ok"), 64);
@@ -223,7 +234,7 @@ async fn settle(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) 
 async fn the_properties_hold_over_the_records_read_back() {
     let server = RedisServer::start();
     let tight = limits((6, 4), (4, 3), (3, 2), 2);
-    let (mut firsts, mut settles) = (0, 0);
+    let (mut firsts, mut again, mut settles) = (0, 0, 0);
     for seed in 0..SEEDS {
         let mut world = World::new(&server, format!("records-{seed}:"), tight);
         let (mut random, mut held) = (Random(seed), Vec::new());
@@ -236,7 +247,8 @@ async fn the_properties_hold_over_the_records_read_back() {
                 }
                 _ => {
                     let before = held.len();
-                    begin(&mut world, &mut random, &mut held).await;
+                    let redispatched = begin(&mut world, &mut random, &mut held).await;
+                    again += u64::from(redispatched);
                     firsts += held.len() - before;
                 }
             }
@@ -252,6 +264,7 @@ async fn the_properties_hold_over_the_records_read_back() {
         assert_eq!(world.groups(now), (Vec::new(), Counts::default()), "seed {seed}");
     }
     assert!(firsts > 100 && settles > 50, "{firsts} claims, {settles} settles");
+    assert!(again > 5, "{again} redispatches");
 }
 
 /// The lease of a [`World`], in milliseconds.

@@ -15,9 +15,6 @@ use crate::redis_server::RedisServer;
 /// Of each store below.
 const HISTORIES: u64 = 60;
 
-/// Whether this store pins where calls go, and redispatches.
-const ROUTES: bool = false;
-
 /// A stamp that the server's clock does not reach in our time, in microseconds: from there on a
 /// domain's time is what the test makes it, and a microsecond for each script. The histories'
 /// milliseconds are longer than all their scripts.
@@ -56,7 +53,6 @@ fn redis(server: &RedisServer) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn S
 
 async fn check(name: &str, setting: Setting) {
     let server = RedisServer::start();
-    let setting = Setting { routes: ROUTES, ..setting };
     hammer::check(name, setting, &redis(&server), HISTORIES).await;
 }
 
@@ -77,6 +73,13 @@ async fn at_the_caps_of_scopes_and_principals() {
     check("the caps of scopes and principals", narrow).await;
     let both = Setting { slots: 16, ..crowded(limits((3, 3), (3, 2), (2, 2), 2)) };
     check("all caps at once", both).await;
+}
+
+#[tokio::test]
+async fn where_unknown_calls_are_taken_again() {
+    let limits = limits((4, 2), (3, 2), (3, 1), 3);
+    let tight = Setting { slots: 6, threads: 4, ..crowded(limits) };
+    check("redispatch, one in flight of a scope", tight).await;
 }
 
 #[tokio::test]

@@ -146,6 +146,24 @@ async fn a_begin_whose_answer_was_lost_reserves_no_second_attempt() {
 }
 
 #[tokio::test]
+async fn a_begin_that_hears_of_its_claim_too_late_takes_nothing_again() {
+    let (world, proxy) = behind_a_proxy(room(9)).await;
+    // From then on the server knows the script.
+    let _other = world.first(begin(1)).await;
+    proxy.lose_the_reply_and_shut("redispatch");
+    let mut begun = Box::pin(world.begin(begin(0)));
+    tokio::select! {
+        begun = &mut begun => panic!("nobody can have answered: {begun:?}"),
+        () = proxy.lost() => {}
+    }
+    world.advance(LEASE);
+    proxy.open();
+    assert!(matches!(begun.await, Begun::Unknown), "its lease is over");
+    assert_eq!(world.field(begin(0), "attempts"), None, "it has one attempt");
+    assert_eq!(world.first(begin(0)).await.attempt(), 2);
+}
+
+#[tokio::test]
 async fn a_release_that_leaves_it_unknown_may_be_said_twice() {
     let (world, proxy) = behind_a_proxy(room(9)).await;
     let ticket = world.first(begin(0)).await;

@@ -4,13 +4,19 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::store::receipt::{Attempt, AttemptEnd, Opening, Receipt, ReceiptId, ReceiptOutcome};
+use crate::store::receipt::{
+    Attempt, AttemptEnd, MAX_LISTED_ATTEMPTS, Opening, Receipt, ReceiptId, ReceiptOutcome,
+};
 use crate::store::{Asked, Notes};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Event {
-    Opened(Opening),
+    Opened(Box<Opening>),
+    /// How many attempts there were that no line is left of.
+    Earlier {
+        attempts: u32,
+    },
     Reserved {
         number: u32,
         at: Timestamp,
@@ -50,7 +56,7 @@ pub(super) struct Opened {
 impl Opened {
     /// `None` where no receipt is asked for. The id is made of 16 random bytes.
     pub(super) fn new(asked: &mut Asked<'_>, random: [u8; 16]) -> Option<Self> {
-        let opening = *asked.opening.take()?;
+        let opening = asked.opening.take()?;
         let (id, at) = (ReceiptId::new(&asked.domain, random), opening.opened_at.to_string());
         Some(Self { id, line: Event::Opened(opening).line(), at })
     }
@@ -72,10 +78,14 @@ pub(super) fn read(id: ReceiptId, lines: &[u8]) -> Option<Receipt> {
     let mut events = events.filter_map(|line| serde_json::from_slice(line).ok());
     let Some(Event::Opened(opening)) = events.next() else { return None };
     let (attempts, outcome) = (Vec::new(), ReceiptOutcome::InFlight);
+    let opening = *opening;
     let mut receipt =
         Receipt { id, opening, attempt_count: 0, attempts, outcome, settled_at: None };
     events.for_each(|event| apply(&mut receipt, event));
-    receipt.attempt_count = u32::try_from(receipt.attempts.len()).unwrap_or(u32::MAX);
+    let listed = receipt.attempts.len();
+    let count = u32::try_from(listed).unwrap_or(u32::MAX);
+    receipt.attempt_count = receipt.attempt_count.saturating_add(count);
+    receipt.attempts.drain(..listed.saturating_sub(MAX_LISTED_ATTEMPTS));
     Some(receipt)
 }
 
@@ -84,6 +94,7 @@ fn apply(receipt: &mut Receipt, event: Event) {
         |receipt: &Receipt, number| receipt.attempts.iter().position(|a| a.number == number);
     match event {
         Event::Opened(_) => {}
+        Event::Earlier { attempts } => receipt.attempt_count = attempts,
         Event::Reserved { number, at: reserved_at } => {
             if place(receipt, number).is_none() {
                 receipt.attempts.push(Attempt { number, reserved_at, end: None });
@@ -160,6 +171,17 @@ mod tests {
         assert_eq!(receipt.attempt_count, 1);
         assert_eq!(read(id(), one.as_bytes()), None, "nobody opened it");
         assert_eq!(read(id(), b""), None);
+    }
+
+    #[test]
+    fn attempts_that_are_not_listed_count() {
+        let earlier = r#"{"earlier":{"attempts":7}}"#;
+        let lines: Vec<_> = (8..8 + 105).map(reserved).collect();
+        let mut all = vec![earlier];
+        all.extend(lines.iter().map(String::as_str));
+        let receipt = fold(&all);
+        assert_eq!((receipt.attempt_count, receipt.attempts.len()), (112, 100));
+        assert_eq!((receipt.attempts[0].number, receipt.attempts[99].number), (13, 112));
     }
 
     #[test]

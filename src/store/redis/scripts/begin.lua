@@ -122,15 +122,14 @@ for level, name in ipairs({'ScopeEntries', 'PrincipalEntries', 'StoreEntries'}) 
   end
 end
 
--- A record that is taken again goes on with its receipt, while that is kept and no longer than this.
-local RECEIPT_BYTES = 32768
+-- A record that is taken again goes on with its receipt, while that is kept.
 local receipt, lines, goes_on = ARGV[24], ARGV[25], false
 local receipt_ttl = tonumber(ARGV[27])
 if receipt ~= '' and again and record[7] then
   local told = redis.call('HGET', KEYS[12], record[7])
   local opened = tonumber(redis.call('ZSCORE', KEYS[13], record[7]) or 0)
-  goes_on = told and #told < RECEIPT_BYTES and opened > now - receipt_ttl
-  if goes_on then receipt, lines = record[7], told end
+  goes_on = told and opened > now - receipt_ttl
+  if goes_on then receipt, lines = record[7], shortened(told) end
 end
 
 if record[1] then redis.call('DEL', KEYS[1]) end

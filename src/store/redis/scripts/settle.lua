@@ -1,14 +1,15 @@
 -- Before scripts that settle.
 -- ARGV: 9 how attempts ended, as lines for the receipt, 10 the time for it, 11 `untried` where the
--- last attempt is taken back, or nothing.
+-- last attempt is taken back: its number goes to the next. Or nothing.
 
 local record = redis.call('HMGET', KEYS[1], 'state', 'ticket', 'until', 'attempts', 'receipt', 'again')
 local state, own, ends = record[1], record[2] == ticket, tonumber(record[3])
+local attempts, untried = tonumber(record[4] or 1), ARGV[11] ~= ''
 
 local function tell_end(outcome)
   if not (record[5] and KEYS[12]) then return end
   local lines = ARGV[9]
-  if ARGV[11] ~= '' then lines = lines .. '{"untried":{"number":' .. (record[4] or '1') .. '}}\n' end
+  if untried then lines = lines .. '{"untried":{"number":' .. int(attempts) .. '}}\n' end
   tell(record[5], lines .. '{"settled":{"outcome":"' .. outcome .. '","at":"' .. ARGV[10] .. '"}}\n')
 end
 
@@ -18,11 +19,13 @@ local function entomb(reason)
   if now >= ends then
     -- It lapsed: that is a tombstone already, of an unknown outcome.
     if reason ~= 'unknown' or now >= ends + tombstone_ttl then return answer('stale') end
-    tell_end(reason)
+    -- This may be asked for twice, and an attempt be taken back but once.
+    if not untried then tell_end(reason) end
     return answer('done')
   end
 
   redis.call('HSET', KEYS[1], 'state', reason, 'until', int(now + tombstone_ttl))
+  if untried then redis.call('HSET', KEYS[1], 'attempts', int(attempts - 1)) end
   collect_after(KEYS[1], now + tombstone_ttl)
   tick()
   leave_flight()

@@ -144,9 +144,9 @@ enum Next {
     /// Without a key: to the upstream.
     Forward(Outbound),
     /// With a key: to the store first.
-    Claim(Claim, Outbound),
+    Claim(Box<Claim>, Outbound),
     /// With a key that a completed record holds: nowhere.
-    Known(Claim, Known),
+    Known(Box<Claim>, Known),
     /// To a vendor, without a key.
     Vendor(Box<native::Unkeyed>),
     /// Nowhere: the gateway's own answer, as the MCP server of its native tools.
@@ -295,7 +295,7 @@ impl Exchange<'_> {
         let destination = called.destination(&self.admitted.route)?;
         let session = session.as_deref();
         let asking = claim::Asking { policy, identity, session, call, destination };
-        let claim = claim::claim(asking, key)?;
+        let claim = Box::new(claim::claim(asking, key)?);
         audit.slot(claim.begin.slot);
         self.hold(identity)?;
         // A native tool's arguments are judged before the claim.

@@ -192,7 +192,10 @@ async fn begin(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) -
         .or_else(|error| if stood.is_some() { Err(error) } else { Ok(()) })
         .expect("P1");
     let outcome = match redispatched {
-        Some(record) => Outcome::Redispatched { fence: Fence(0), before: record.fence },
+        Some(record) => Outcome::Redispatched {
+            fence: Fence(0),
+            before: record.fence.expect("it was read back"),
+        },
         None => outcome(&begun),
     };
     let limits = world.limits;

@@ -41,7 +41,7 @@ pub struct KeyedCall {
     /// Whether the gateway's CORS headers take the place of the upstream's.
     pub cross_origin: bool,
     /// What the store is asked.
-    pub claim: Claim,
+    pub claim: Box<Claim>,
     /// The exchange's event.
     pub audit: Auditing,
 }

@@ -117,13 +117,16 @@ impl Node {
     }
 }
 
+/// Texts under their names.
+pub(super) type Texts = Box<[(Box<str>, Text)]>;
+
 /// The members of a list of texts: each is a string, a number or a boolean.
 pub(super) fn texts(
     members: Value<'_, '_>,
     place: &str,
     limit: (usize, &'static str),
     schema: &InputSchema,
-) -> Result<Box<[(Box<str>, Text)]>, TemplateError> {
+) -> Result<Texts, TemplateError> {
     if members.kind() != Kind::Object {
         return Err(TemplateProblem::NotAnObject.at(place));
     }

@@ -6,7 +6,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use url::form_urlencoded;
 
 use super::InputSchema;
-use super::body::{Node, texts};
+use super::body::{Node, Texts, texts};
 use super::error::{RenderError, TemplateError, TemplateProblem};
 use super::path::Path;
 use super::text::{Arguments, Text};
@@ -53,7 +53,7 @@ pub enum BodySource<'s> {
 pub struct RequestTemplate {
     method: Method,
     path: Path,
-    query: Box<[(Box<str>, Text)]>,
+    query: Texts,
     headers: Box<[(HeaderName, Text)]>,
     body: Body,
 }
@@ -62,7 +62,7 @@ pub struct RequestTemplate {
 enum Body {
     None,
     Json(Node),
-    Form(Box<[(Box<str>, Text)]>),
+    Form(Texts),
 }
 
 /// A request that is ready but for its address, credential and key.
@@ -212,11 +212,7 @@ fn read<'s>(text: &'s str, place: &str) -> Result<Document<'s>, TemplateError> {
     Document::parse(text.as_bytes()).map_err(|error| TemplateProblem::from(error).at(place))
 }
 
-fn fields(
-    source: Option<&str>,
-    place: &str,
-    schema: &InputSchema,
-) -> Result<Box<[(Box<str>, Text)]>, TemplateError> {
+fn fields(source: Option<&str>, place: &str, schema: &InputSchema) -> Result<Texts, TemplateError> {
     match source {
         Some(text) => texts(read(text, place)?.root(), place, FIELDS, schema),
         None => Ok(Box::default()),

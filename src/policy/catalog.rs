@@ -158,7 +158,11 @@ impl Build<'_> {
 
     fn add(&mut self, catalog: &mut Catalog, callable: Callable, whose: &str) {
         let mut wrong = |problem: String| {
-            self.mistakes.push((FIELD.to_owned(), format!("{whose}{problem}")));
+            let mistake = (FIELD.to_owned(), format!("{whose}{problem}"));
+            // A bound is passed once, and not by every tool beyond it.
+            if self.mistakes.last() != Some(&mistake) {
+                self.mistakes.push(mistake);
+            }
         };
         let name = callable.name.clone();
         if name.len() > MAX_TOOL_NAME {

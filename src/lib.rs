@@ -9,6 +9,7 @@
 //! - [`store`]: the `Store` trait, the ticket, the memory store, the Redis store.
 //! - [`files`], `urls`: files of the operator's, read within a bound, and URLs as they are shown.
 //! - [`secret`]: references to secrets, which policy and configuration name and never hold.
+//! - [`native`]: a vendor's API as tools.
 //! - [`policy`], [`identity`], [`upstream`], [`observe`]: beside the store, which they do not know.
 //! - [`gateway`]: the pipeline, one file a stage.
 //! - [`admin`] and [`cli`]: on top.

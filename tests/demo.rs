@@ -17,7 +17,7 @@ fn every_outcome_is_the_promised_one_and_a_pipe_gets_plain_text() {
     let output = demo(&[]);
     let shown = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success(), "{shown}");
-    assert!(shown.contains("7 scenes, 7 as promised"), "{shown}");
+    assert!(shown.contains("8 scenes, 8 as promised"), "{shown}");
     assert!(!shown.contains('\u{1b}'), "a pipe has no colours: {shown}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onceward::claim::{Begin, Millis};
 use onceward::store::memory::MemoryStore;
-use onceward::store::{Asked, Begun, Clock, Store};
+use onceward::store::{Asked, Begun, Clock, ReceiptSettings, Store};
 use tokio::runtime::Runtime;
 
 use crate::clients::Clients;
@@ -42,7 +42,8 @@ impl Running {
         let clock = Arc::new(Steps::default());
         let limits = leaving.limits(records);
         let shared = Arc::clone(&clock) as Arc<dyn Clock>;
-        let store = MemoryStore::start(limits, SHARDS, shared).expect("a thread");
+        let store = MemoryStore::start(limits, ReceiptSettings::default(), SHARDS, shared)
+            .expect("a thread");
         let running = Self { store, clock, leaving, records };
         let filling = running.clone();
         Clients::new(1, FILLERS.min(records), 0).run(records, move |k| {

@@ -98,7 +98,7 @@ impl<I: Index> Machine<I> {
     pub fn oldest(&self) -> Option<CompletionSeq> {
         let completed = |record: RecordView| match record.state {
             StateView::Completed { seq, .. } => Some(seq),
-            StateView::InFlight | StateView::Tombstone { .. } => None,
+            StateView::InFlight { .. } | StateView::Tombstone { .. } => None,
         };
         self.shard.records().into_iter().filter_map(completed).min()
     }

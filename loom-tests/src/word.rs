@@ -113,6 +113,46 @@ fn two_evictions_and_one_place_in_flight() {
 }
 
 #[test]
+fn a_redispatch_and_a_begin_and_one_place_in_flight() {
+    loom::model(|| {
+        let ledger = ledger(3, 1);
+        let mut unknown = home(&ledger, 0);
+        unknown.start().unwrap();
+        unknown.tombstone(Millis(5));
+        let mut other = home(&ledger, 1);
+        let (again, begun) = together(move || unknown.redispatch(), move || other.start());
+        match (again, begun) {
+            (Ok(()), Err(Full::InFlight)) => assert_eq!(ledger.counts(), counts(1, 1, 0)),
+            (Err(InFlightFull), Ok(())) => assert_eq!(ledger.counts(), counts(2, 1, 0)),
+            other => panic!("{other:?}: exactly one has its place"),
+        }
+    });
+}
+
+#[test]
+fn a_redispatch_beside_an_eviction_keeps_its_record() {
+    loom::model(|| {
+        let ledger = ledger(2, 2);
+        let mut unknown = home(&ledger, 0);
+        unknown.start().unwrap();
+        unknown.tombstone(Millis(5));
+        let mut owner = home(&ledger, 1);
+        owner.start().unwrap();
+        owner.complete(Millis(5));
+        let (again, room) = together(
+            move || {
+                let again = unknown.redispatch();
+                unknown.tombstone(Millis(6));
+                again
+            },
+            move || owner.start_or_evict(),
+        );
+        assert_eq!((again, room), (Ok(()), Ok(Room::Evicted)));
+        assert_eq!(ledger.counts(), counts(2, 1, 0));
+    });
+}
+
+#[test]
 fn a_reading_never_sees_half_a_transition() {
     loom::model(|| {
         let ledger = ledger(2, 2);

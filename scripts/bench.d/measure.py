@@ -1,26 +1,28 @@
 """Measures every case in turn, round by round, and checks that each did what it says.
 
 Every measurement starts its server afresh, so that nothing is carried from one to the next and the
-peak memory is its own. Writes one JSON line for each measurement, the memory case last.
+peak memory is its own. Writes one JSON line for each measurement, then those of growth and memory.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import pathlib
-import re
 import shutil
-import subprocess
-import tempfile
 import time
 
+import growth
 import servers
+from load import OUTCOMES, Invalid, data_folder, gateway_counts, result_of, start_load
 
 CONNECTIONS = [1, 16, 64]
 SATURATING_CONNECTIONS = 64
 WARM_UP_S = 1  # wrk knows whole seconds
-OUTCOMES = ["first", "replay", "conflict", "in_flight", "unknown_outcome", "not_replayable",
-            "capacity", "rejected"]
+# What wrk left unanswered at its end is still counted while it finishes.
+UNANSWERED_S = 0.05
+# What the gateway asks of Redis for one call: a begin, and a settle where it was executed.
+SCRIPTS = {"first": 2, "replay": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Case:
     outcome: str | None = None  # what the gateway must have counted for every request
     warm_up: str | None = None  # the mode that prepares, where it is another
     beside: str | None = None   # the mode of a second load that saturates meanwhile
+    redis: bool = False         # whether the records are in Redis
 
 
 CASES = [
@@ -48,11 +51,11 @@ CASES = [
     Case("unkeyed beside keyed", "gateway", "unkeyed", servers.WIDE, beside="first"),
     Case("peer first", "peer", "first"),
     Case("peer replay", "peer", "replay"),
+    Case("redis first", "gateway", "first", servers.WIDE, "first", redis=True),
+    Case("redis replay", "gateway", "replay", servers.WIDE, "replay", redis=True),
+    Case("peer redis first", "peer", "first", redis=True),
+    Case("peer redis replay", "peer", "replay", redis=True),
 ]
-
-
-class Invalid(SystemExit):
-    """A measurement that did not do what its case says."""
 
 
 class Bench:
@@ -60,12 +63,9 @@ class Bench:
         self.options = options
         self.runs = 0
 
-    def folder(self):
-        base = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
-        return pathlib.Path(tempfile.mkdtemp(prefix="onceward-bench-", dir=base))
-
     def start(self, case, folder):
         binaries = self.options.binaries
+        redis_port = servers.REDIS if case.redis else None
         match case.server:
             case "direct":
                 return None
@@ -74,33 +74,29 @@ class Bench:
             case "nginx":
                 return servers.nginx(folder)
             case "peer":
-                return servers.peer(self.options.peer, folder)
+                return servers.peer(self.options.peer, folder, redis_port)
             case "gateway":
-                return servers.gateway(binaries, folder, case.limits)
+                return servers.gateway(binaries, folder, case.limits, redis_port=redis_port)
 
     def load(self, case, mode, nonce, connections, seconds):
-        """A running wrk."""
         port = servers.UPSTREAM if case.server == "direct" else servers.FRONT
         path = "/URL_MCP" if case.server == "peer" else "/mcp"
-        threads = min(2, connections)
-        script = pathlib.Path(__file__).with_name("call.lua")
-        command = [
-            "wrk", "--threads", str(threads), "--connections", str(connections),
-            "--duration", f"{seconds}s", "--timeout", "10s", "--script", script,
-            f"http://{servers.HOST}:{port}{path}", "--", mode, nonce, ",".join(servers.TOKENS)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return start_load(port, path, mode, nonce, connections, seconds)
 
     def measure(self, case, connections, upstream):
-        folder = self.folder()
-        server = self.start(case, folder)
-        try:
-            return self.measure_running(case, connections, server or upstream, upstream)
-        finally:
+        folder = data_folder()
+        with contextlib.ExitStack() as ended:
+            ended.callback(shutil.rmtree, folder)
+            redis = server = None
+            if case.redis:
+                redis = servers.redis(folder, servers.REDIS)
+                ended.callback(redis.stop)
+            server = self.start(case, folder)
             if server:
-                server.stop()
-            shutil.rmtree(folder)
+                ended.callback(server.stop)
+            return self.measure_running(case, connections, server or upstream, upstream, redis)
 
-    def measure_running(self, case, connections, server, upstream):
+    def measure_running(self, case, connections, server, upstream, redis):
         self.runs += 1
         nonce = f"r{self.runs}"
         # A replay's key is filled by one request of each caller before the others come.
@@ -109,16 +105,18 @@ class Bench:
             result_of(self.load(case, case.warm_up or case.mode, nonce, 1, WARM_UP_S))
         warm_nonce = nonce if fills else nonce + "w"
         result_of(self.load(case, case.mode, warm_nonce, connections, WARM_UP_S))
+        time.sleep(UNANSWERED_S)
         before = self.counts(case, upstream)
-        cpu = server.cpu_seconds()
+        cpu, redis_cpu = server.cpu_seconds(), redis and redis.cpu_seconds()
         running = self.load(case, case.mode, nonce, connections, self.options.seconds)
         beside = case.beside and self.load(
             case, case.beside, nonce, SATURATING_CONNECTIONS, self.options.seconds)
         result = result_of(running)
         saturating = result_of(beside) if beside else None
         cpu = server.cpu_seconds() - cpu
-        # What wrk left unanswered at its end is still counted while it finishes.
-        time.sleep(0.05)
+        if redis:
+            redis_cpu = redis.cpu_seconds() - redis_cpu
+        time.sleep(UNANSWERED_S)
         after = self.counts(case, upstream)
         delta = {name: after[name] - before[name] for name in after}
         total = result["requests"] + (saturating["requests"] if saturating else 0)
@@ -130,36 +128,40 @@ class Bench:
             "cpu_us": cpu * 1e6 / total, "peak_kib": server.peak_kib(),
             "p50_us": result["p50_us"], "p99_us": result["p99_us"],
             "beside_per_second": saturating and saturating["requests"] / saturating["seconds"],
-        }
+        } | (redis_row(case, redis_cpu, delta, total) if redis else {})
 
     def counts(self, case, upstream):
         counted = {"upstream": int(servers.fetch(upstream.port, "/calls"))}
         if case.server == "gateway":
             counted |= gateway_counts()
+        if case.redis:
+            counted |= redis_counts()
         return counted
 
 
-def gateway_counts():
-    text = servers.fetch(servers.ADMIN, "/metrics")
-
-    def value(pattern):
-        found = re.search(rf"^{pattern} (\d+)$", text, re.MULTILINE)
-        if not found:
-            raise Invalid(f"the gateway's metrics have no {pattern}")
-        return int(found.group(1))
-
-    counted = {name: value(rf'mcp_gateway_idempotency_total\{{[^}}]*outcome="{name}"[^}}]*\}}')
-               for name in OUTCOMES}
-    counted["evictions"] = value("onceward_store_evictions_total")
-    counted["audit_dropped"] = value("onceward_audit_dropped_total")
-    return counted
+def redis_counts():
+    info = servers.redis_info(servers.REDIS)
+    return {"reads": int(info["total_reads_processed"]),
+            "scripts": sum(int(info.get(f"cmdstat_{name}", 0)) for name in ("evalsha", "eval")),
+            "looks": int(info.get("cmdstat_info", 0))}
 
 
-def result_of(running):
-    text, _ = running.communicate()
-    if running.returncode:
-        raise Invalid(f"wrk ended with {running.returncode}")
-    return json.loads(text.splitlines()[-1])
+def redis_row(case, cpu, delta, total):
+    """What Redis did for a call, and whether the gateway asked as often as it must."""
+    # Between our two INFOs the first has ended and its connection; what else is an INFO is the
+    # keeper of the gateway, who has the records counted by a script each time.
+    looks = delta["looks"] - 1
+    scripts, reads = delta["scripts"] - looks, delta["reads"] - 2 * looks - 2
+    # With what wrk did not wait for.
+    calls = delta[case.outcome] if case.outcome else total
+    if case.server == "gateway":
+        wanted = SCRIPTS[case.mode] * calls
+        # A look may be half done at either reading.
+        if not wanted - 1 <= scripts <= wanted + 1:
+            raise Invalid(f"{case.name}: {scripts} scripts and not {wanted}: {delta}")
+    # What a connection sends at once is read at once: a read is a round trip.
+    return {"redis_cpu_us": cpu * 1e6 / total, "scripts": scripts / calls,
+            "round_trips": reads / calls}
 
 
 def check(case, result, saturating, delta, total, slack):
@@ -190,7 +192,7 @@ def check(case, result, saturating, delta, total, slack):
 def measure_memory(bench):
     """The gateway at its default limits, full of replies of the most bytes that are kept."""
     case = Case("memory", "gateway", "first", servers.DEFAULT, "first")
-    folder = bench.folder()
+    folder = data_folder()
     binaries = bench.options.binaries
     large = servers.upstream(binaries, folder, servers.UPSTREAM_LARGE, 32 * 1024)
     server = servers.gateway(binaries, folder, case.limits, servers.UPSTREAM_LARGE)
@@ -230,6 +232,7 @@ def main():
     parser.add_argument("--peer", type=absolute, help="idempotent-proxy-server, where it is")
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--seconds", type=int, required=True, help="of each measurement")
+    parser.add_argument("--records", type=int, required=True, help="that growth is measured to")
     parser.add_argument("--cases", default="", help="names, separated by commas; else all")
     parser.add_argument("--connections", default=",".join(map(str, CONNECTIONS)))
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -238,7 +241,7 @@ def main():
     names = [name for name in options.cases.split(",") if name]
     cases = [case for case in CASES
              if (not names or case.name in names) and (case.server != "peer" or options.peer)]
-    folder = bench.folder()
+    folder = data_folder()
     upstream = servers.upstream(options.binaries, folder, servers.UPSTREAM, 200)
     try:
         with options.out.open("w") as out:
@@ -253,6 +256,8 @@ def main():
                         put(row | {"round": round_number})
                         print(f"round {round_number}  {connections:2}  {case.name:22}"
                               f"{row['per_second']:9.0f}/s {row['cpu_us']:7.1f} us", flush=True)
+            if not names or "growth" in names:
+                put(growth.measure(options))
             if not names or "memory" in names:
                 put(measure_memory(bench))
     finally:

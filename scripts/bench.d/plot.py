@@ -18,7 +18,8 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 """
 
 # What stands beside the gateway.
-OTHERS = {"pass-through", "nginx", "peer first", "peer replay"}
+OTHERS = {"pass-through", "nginx", "peer first", "peer replay", "peer redis first",
+          "peer redis replay"}
 
 
 def bars(title, values):

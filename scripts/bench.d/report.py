@@ -7,13 +7,14 @@ the median of the rounds is shown: what slows the machine down for a while slows
 import argparse
 import dataclasses
 import datetime
-import json
+import os
 import pathlib
 import platform
-import statistics
 import subprocess
 
 import plot
+import redis_report
+from rows import Rows, table
 
 MEMORY_BAR_MIB = 64
 
@@ -38,38 +39,6 @@ BARS = [
 ]
 
 
-class Rows:
-    """The measurements of one run."""
-
-    def __init__(self, path):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        self.memory = next((row for row in rows if row["case"] == "memory"), None)
-        self.load = [row for row in rows if row["case"] != "memory"]
-        self.cases = list(dict.fromkeys(row["case"] for row in self.load))
-        self.connections = sorted({row["connections"] for row in self.load})
-        self.rounds = max((row["round"] for row in self.load), default=0)
-
-    def values(self, case, connections, field):
-        """By round."""
-        return {row["round"]: row[field] for row in self.load
-                if row["case"] == case and row["connections"] == connections}
-
-    def median(self, case, connections, field):
-        return statistics.median(self.values(case, connections, field).values())
-
-    def ratio(self, bar, connections):
-        """The median of the ratios of requests per CPU second, or None where one was not run."""
-        of = self.values(bar.case, connections, "cpu_us")
-        against = self.values(bar.against, connections, "cpu_us")
-        rounds = of.keys() & against.keys()
-        return statistics.median(against[n] / of[n] for n in rounds) if rounds else None
-
-
-def table(head, lines):
-    rule = ["---"] + ["---:"] * (len(head) - 1)
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *lines])
-
-
 def speed_table(rows, connections):
     head = ["case", "requests/s", "CPU µs a request", "median µs", "99 % µs", "peak MiB"]
     lines = []
@@ -85,7 +54,7 @@ def bars_table(rows):
     head = ["requests per CPU second", "bar", *(f"{n} conn." for n in rows.connections), "verdict"]
     lines = []
     for bar in BARS:
-        ratios = [rows.ratio(bar, connections) for connections in rows.connections]
+        ratios = [rows.ratio(bar.case, bar.against, n, "cpu_us") for n in rows.connections]
         if None in ratios:
             continue
         good, bad = ("reached", "not reached") if bar.aim else ("holds", "misses")
@@ -127,7 +96,8 @@ def machine():
         f"- {first('/proc/cpuinfo', 'model name')}, {cores} cores, {memory_mib} MiB of memory",
         f"- Linux {platform.release()} {platform.machine()}",
         f"- {version('rustc', '--version')}; {version('nginx', '-v')}; {version('wrk', '-v')}",
-        f"- {datetime.date.today().isoformat()}",
+        f"- {version('redis-server', '--version')}",
+        "; ".join(filter(None, [f"- {datetime.date.today().isoformat()}", os.getenv("BENCH_NOTE")])),
     ])
 
 
@@ -146,6 +116,7 @@ def main():
         "bars": bars_table(rows),
         "tables": "\n\n".join(f"### {n} connection{'s' if n > 1 else ''}\n\n{speed_table(rows, n)}"
                               for n in rows.connections),
+        "redis": redis_report.text(rows),
         "memory": memory_text(rows.memory),
         "store": options.store.read_text().strip() if options.store.exists()
         else "Not measured in this run; `scripts/bench-store` does it.",
@@ -155,10 +126,10 @@ def main():
         text = text.replace("{{" + name + "}}", part)
     options.page.write_text(text)
     middle = rows.connections[len(rows.connections) // 2]
-    costs = [(case, rows.median(case, middle, "cpu_us")) for case in rows.cases
+    costs = [(case, rows.median(case, middle, "with_redis_us")) for case in rows.cases
              if case not in ("direct", "unkeyed beside keyed")]
     options.plot.write_text(plot.bars(
-        f"CPU time a request, in µs, at {middle} connections (shorter is better)", costs))
+        f"CPU time a request, Redis's too, in µs, at {middle} connections (shorter is better)", costs))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import urllib.request
 
 HOST = "127.0.0.1"
 UPSTREAM, UPSTREAM_LARGE, FRONT, ADMIN = 18100, 18101, 18110, 18111
+REDIS, REDIS_FULL = 18120, 18121
 WORKERS = 2
 CALLERS = 16
 TOKENS = [f"bench-token-of-caller-{index:02}" for index in range(CALLERS)]
@@ -28,6 +29,9 @@ WIDE = {
 NARROW = WIDE | {"entries": 1000, "principal_entries": 1000, "scope_entries": 1000,
                  "in_flight": 512, "principal_in_flight": 512, "scope_in_flight": 512,
                  "scope_tombstones": 512}
+# Room for a million records and those of the measurements, kept for longer than a run.
+MILLION = WIDE | {"entries": 2_000_000, "principal_entries": 2_000_000,
+                  "scope_entries": 2_000_000, "ttl": "2h", "tombstone_ttl": "2h"}
 DEFAULT = {}
 
 
@@ -59,6 +63,11 @@ class Server:
     def cpu_seconds(self):
         """User and system time of all threads so far."""
         return sum(cpu_ticks(pid) for pid in self.pids()) / TICKS_PER_SECOND
+
+    def exact_cpu_seconds(self):
+        """The same to less than a tick, where no thread has ended meanwhile."""
+        threads = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
     def peak_kib(self):
         """The most memory that was resident; pages that processes share count for each."""
@@ -145,8 +154,30 @@ def nginx(folder):
     return Server(["nginx", "-p", str(folder), "-c", "nginx.conf"], FRONT, folder)
 
 
-def peer(binary, folder):
-    """idempotent-proxy-server with its memory store; its time-out is also its time to live."""
+def redis(folder, port):
+    """Redis that writes nothing to a disk."""
+    command = ["redis-server", "--bind", HOST, "--port", str(port), "--dir", str(folder),
+               "--save", "", "--appendonly", "no"]
+    return Server(command, port, folder)
+
+
+def redis_info(port):
+    """What a Redis server tells of itself, by name; of a command, how often it ran."""
+    with socket.create_connection((HOST, port), timeout=10) as connection:
+        stream = connection.makefile("rwb")
+        stream.write(b"INFO everything\r\n")
+        stream.flush()
+        length = int(stream.readline()[1:])
+        lines = stream.read(length).decode().splitlines()
+    info = dict(line.split(":", 1) for line in lines if ":" in line)
+    for name in [name for name in info if name.startswith("cmdstat_")]:
+        info[name] = info[name].removeprefix("calls=").split(",")[0]
+    return info
+
+
+def peer(binary, folder, redis_port=None):
+    """idempotent-proxy-server; its time-out is also its time to live. Without Redis it keeps all in
+    memory."""
     (folder / ".env").write_text("")
     environment = {
         "SERVER_ADDR": f"{HOST}:{FRONT}",
@@ -154,22 +185,32 @@ def peer(binary, folder):
         "REQUEST_TIMEOUT": "300000",
         "TOKIO_WORKER_THREADS": str(WORKERS),
     }
+    if redis_port:
+        environment["REDIS_URL"] = redis_url(redis_port)
     return Server([binary], FRONT, folder, environment)
 
 
-def gateway(binaries, folder, limits, upstream_port=UPSTREAM):
-    """The gateway with its audit in a file, as it comes save the limits of the case."""
+def gateway(binaries, folder, limits, upstream_port=UPSTREAM, redis_port=None):
+    """The gateway with its audit in a file, as it comes save the limits of the case. Without Redis
+    it keeps all in memory."""
+    store = [f"shards = {WORKERS}"]
+    if redis_port:
+        store = ['kind = "redis"', f'url = "{redis_url(redis_port)}"']
     (folder / "policy.json").write_text(json.dumps(policy(upstream_port)))
     config = [
         "[listen]", f'mcp = "{HOST}:{FRONT}"', f'admin = "{HOST}:{ADMIN}"', f"workers = {WORKERS}",
         "[policy]", 'path = "policy.json"',
-        "[store]", f"shards = {WORKERS}",
+        "[store]", *store,
         "[audit]", 'sink = "audit.jsonl"',
-        "[limits]", *(f"{name} = {value}" for name, value in limits.items()),
+        "[limits]", *(f"{name} = {json.dumps(value)}" for name, value in limits.items()),
     ]
     (folder / "onceward.toml").write_text("\n".join(config) + "\n")
     command = [binaries / "onceward", "serve", "--config", "onceward.toml"]
     return Server(command, FRONT, folder)
+
+
+def redis_url(port):
+    return f"redis://{HOST}:{port}"
 
 
 def policy(upstream_port):

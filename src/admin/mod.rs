@@ -1,12 +1,13 @@
-//! The admin listener: probes, metrics and status (CONTRACT section 10).
+//! The admin listener: probes, metrics, status and receipts (CONTRACT section 10).
 //!
-//! `GET /healthz` and `GET /readyz` are open to everybody who reaches the listener; `GET /metrics`
-//! and `GET /v1/status` need the bearer token where one is configured. Without a token the listener
+//! `GET /healthz` and `GET /readyz` are open to everybody who reaches the listener; `GET /metrics`,
+//! `GET /v1/status` and `GET /v1/receipts` need the bearer token where one is configured. Without a token the listener
 //! must be loopback, which the configuration sees to; and a loopback listener answers under the names
 //! of its own machine only, so that no web page can read it by another.
 
 mod auth;
 mod pages;
+mod receipts;
 mod reply;
 mod state;
 
@@ -23,6 +24,8 @@ pub fn configure(state: Arc<AdminState>, config: &mut web::ServiceConfig) {
         .wrap(from_fn(auth::require_token))
         .service(page("/metrics", pages::metrics))
         .service(page("/v1/status", pages::status))
+        .service(page("/v1/receipts", receipts::page))
+        .service(page("/v1/receipts/{id}", receipts::one))
         .default_service(web::to(reply::not_found));
     let all = web::scope("")
         .wrap(from_fn(auth::require_host))

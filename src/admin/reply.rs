@@ -15,7 +15,7 @@ pub(super) fn start(status: StatusCode) -> HttpResponseBuilder {
 
 /// No such page.
 pub(super) async fn not_found() -> HttpResponse {
-    let message = "use /healthz, /readyz, /metrics or /v1/status";
+    let message = "use /healthz, /readyz, /metrics, /v1/status or /v1/receipts";
     start(StatusCode::NOT_FOUND).json(json!({"error": "not_found", "message": message}))
 }
 

@@ -98,6 +98,18 @@ impl Counts {
         }
     }
 
+    /// A tombstone is in flight again: F+1. Its record keeps its permit.
+    ///
+    /// # Errors
+    ///
+    /// [`InFlightFull`].
+    pub fn redispatch(self, caps: StoreCaps) -> Result<Self, InFlightFull> {
+        if self.in_flight >= caps.in_flight {
+            return Err(InFlightFull);
+        }
+        Ok(Self { in_flight: self.in_flight + 1, ..self })
+    }
+
     /// In flight becomes completed: F−1 C+1.
     #[must_use]
     pub fn complete(self) -> Self {
@@ -166,6 +178,12 @@ mod tests {
         assert_eq!(counts(1, 0, 1).start_or_evict(CAPS), Ok((counts(2, 1, 1), Room::Free)));
         assert_eq!(counts(2, 0, 2).start_or_evict(CAPS), Ok((counts(2, 1, 1), Room::Evicted)));
         assert_eq!(counts(2, 1, 1).start_or_evict(CAPS), Err(InFlightFull));
+    }
+
+    #[test]
+    fn a_redispatch_takes_a_place_in_flight_and_none_beside_it() {
+        assert_eq!(counts(2, 0, 1).redispatch(CAPS), Ok(counts(2, 1, 1)));
+        assert_eq!(counts(2, 1, 0).redispatch(CAPS), Err(InFlightFull));
     }
 
     #[test]

@@ -35,15 +35,15 @@ macro_rules! digest {
     };
 }
 
-fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_hex(bytes: &[u8; 32], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let wanted = f.precision().unwrap_or(bytes.len() * 2);
-    for index in 0..wanted.min(bytes.len() * 2) {
-        let byte = bytes[index / 2];
-        let nibble = if index % 2 == 0 { byte >> 4 } else { byte & 0x0f };
-        fmt::Write::write_char(f, char::from(DIGITS[usize::from(nibble)]))?;
+    let mut text = [0; 64];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 0x0f)];
     }
-    Ok(())
+    let wanted = f.precision().unwrap_or(text.len()).min(text.len());
+    f.write_str(std::str::from_utf8(&text[..wanted]).map_err(|_| fmt::Error)?)
 }
 
 digest! {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::counts::Counts;
 use super::protocol::{CallId, Outcome};
 use super::{
-    Begin, CapacityLimit, CompletionSeq, Fence, Limits, Millis, PrincipalId, Reply, RequestHash,
-    ScopeId, Settled, SlotKey, TombstoneReason,
+    Begin, CapacityLimit, CompletionSeq, DispatchHash, Fence, Limits, Millis, PrincipalId, Reply,
+    RequestHash, ScopeId, Settled, SlotKey, TombstoneReason,
 };
 
 /// One record, as it can be seen from outside.
@@ -25,8 +25,10 @@ pub struct RecordView {
     pub principal: PrincipalId,
     /// What was asked.
     pub hash: RequestHash,
-    /// The generation of its claim.
-    pub fence: Fence,
+    /// The generation of its claim, where the store still knows it: a completed record need not.
+    pub fence: Option<Fence>,
+    /// Where its call went, where that was declared.
+    pub dispatch: Option<DispatchHash>,
     /// Its state.
     pub state: StateView,
 }
@@ -35,7 +37,10 @@ pub struct RecordView {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StateView {
     /// Being executed.
-    InFlight,
+    InFlight {
+        /// It came by a redispatch.
+        again: bool,
+    },
     /// Holds a reply.
     Completed {
         /// Its place in the order of completions.
@@ -58,7 +63,7 @@ impl RecordView {
     /// Whether the record counts at `now`.
     pub fn stands(&self, now: Millis) -> bool {
         match self.state {
-            StateView::InFlight => true,
+            StateView::InFlight { .. } => true,
             StateView::Completed { expires, .. } | StateView::Tombstone { expires, .. } => {
                 now < expires
             }
@@ -66,13 +71,13 @@ impl RecordView {
     }
 
     fn is_in_flight(&self) -> bool {
-        self.state == StateView::InFlight
+        matches!(self.state, StateView::InFlight { .. })
     }
 
     fn completion(&self) -> Option<CompletionSeq> {
         match self.state {
             StateView::Completed { seq, .. } => Some(seq),
-            StateView::InFlight | StateView::Tombstone { .. } => None,
+            StateView::InFlight { .. } | StateView::Tombstone { .. } => None,
         }
     }
 }
@@ -114,6 +119,9 @@ fn ensure(
 /// leaves its slot only by release (in flight), by eviction (completed), or not at all
 /// (tombstone); and no slot is taken again in the step that emptied it.
 ///
+/// Redispatch is excepted by name: `redispatched` are the begins that the step answered with one,
+/// each of which may take the tombstone that it declares.
+///
 /// # Errors
 ///
 /// The slot for which it does not hold.
@@ -121,21 +129,56 @@ pub fn p1_one_execution(
     before: &[RecordView],
     after: &[RecordView],
     now: Millis,
+    redispatched: &[Begin],
 ) -> Result<(), Violation> {
-    let fences: BTreeMap<_, _> = after.iter().map(|r| (r.slot, r.fence)).collect();
-    ensure(fences.len() == after.len(), "P1", || "a slot holds two records".into())?;
+    let found: BTreeMap<_, _> = after.iter().map(|record| (record.slot, record)).collect();
+    ensure(found.len() == after.len(), "P1", || "a slot holds two records".into())?;
     for record in before.iter().filter(|record| record.stands(now)) {
-        match (fences.get(&record.slot), &record.state) {
-            (Some(fence), _) => ensure(*fence == record.fence, "P1", || {
-                format!("{:?} was taken again while its record stood", record.slot)
-            })?,
+        match (found.get(&record.slot), &record.state) {
+            (Some(next), _) => {
+                let declared =
+                    || redispatched.iter().any(|begin| is_redispatch(record, next, begin));
+                ensure(is_same(record, next) || declared(), "P1", || {
+                    format!("{:?} was taken again while its record stood", record.slot)
+                })?;
+            }
             (None, StateView::Tombstone { .. }) => ensure(false, "P1", || {
                 format!("the tombstone of {:?} is gone before its time", record.slot)
             })?,
-            (None, StateView::InFlight | StateView::Completed { .. }) => {}
+            (None, StateView::InFlight { again: true }) => {
+                ensure(false, "P1", || format!("the redispatched {:?} was freed", record.slot))?
+            }
+            (None, StateView::InFlight { again: false } | StateView::Completed { .. }) => {}
         }
     }
     Ok(())
+}
+
+/// Whether a record is that of the same claim: by its fence, and where completed, by its place in
+/// the order of completions too.
+fn is_same(record: &RecordView, next: &RecordView) -> bool {
+    let fence = match (record.fence, next.fence) {
+        (Some(fence), Some(other)) => fence == other,
+        _ => true,
+    };
+    match (record.completion(), next.completion()) {
+        (Some(seq), other) => other == Some(seq) && fence,
+        (None, None) => record.fence == next.fence,
+        // What memory completes was in flight; what lapsed was not, and must prove its claim.
+        (None, Some(_)) => fence && (record.is_in_flight() || next.fence.is_some()),
+    }
+}
+
+/// Whether a begin may have turned a record into the next one: a tombstone of an unknown outcome,
+/// under the same hashes, and declared.
+fn is_redispatch(record: &RecordView, next: &RecordView, begin: &Begin) -> bool {
+    let unknown =
+        matches!(record.state, StateView::Tombstone { reason: TombstoneReason::Unknown, .. });
+    let same = |view: &RecordView| {
+        (view.slot, view.hash, view.dispatch) == (begin.slot, begin.hash, begin.dispatch.hash)
+    };
+    let again = next.state == StateView::InFlight { again: true };
+    begin.dispatch.redispatch && unknown && again && same(record) && same(next)
 }
 
 /// P2: no count is above its cap: records and in flight of every scope, principal and the store,
@@ -209,6 +252,10 @@ pub fn p4_quotas_nest(
     let wanted: Vec<_> = expected.into_iter().collect();
     ensure(found == wanted, "P4", || format!("evicted {found:?} instead of {wanted:?}"))?;
     if let Outcome::Capacity(limit) = outcome {
+        let in_place = standing.iter().any(|record| record.slot == begin.slot);
+        ensure(!in_place || limit.is_of_flight(), "P4", || {
+            format!("{limit:?} refuses what needs no room")
+        })?;
         let due = rooms.refuses(*limit, &standing, limits, begin);
         ensure(due, "P4", || format!("refused by {limit:?}, which is not reached"))?;
     }
@@ -265,7 +312,7 @@ fn recount(records: &[RecordView]) -> Vec<GroupView> {
             });
             group.records += 1;
             match record.state {
-                StateView::InFlight => group.in_flight += 1,
+                StateView::InFlight { .. } => group.in_flight += 1,
                 StateView::Completed { .. } => {}
                 StateView::Tombstone { .. } => group.tombstones += 1,
             }

@@ -69,6 +69,12 @@ impl Key {
         Ok(Self(text.into()))
     }
 
+    /// A new `idt` key, made of 16 random bytes.
+    pub fn minted(random: [u8; 16]) -> Self {
+        let number = u128::from_be_bytes(random);
+        Self(format!("{IDT_PREFIX}{number:032x}").into())
+    }
+
     /// The `idt` key that stands for a digest: its first 32 hex digits.
     pub(super) fn from_digest(digest: &[u8; 32]) -> Self {
         let digits: String =

@@ -208,6 +208,13 @@ pub enum Verdict {
 pub enum Outcome {
     /// The slot was free and is now in flight under this fence.
     First(Fence),
+    /// The slot held a tombstone of an unknown outcome, and is in flight again: a redispatch.
+    Redispatched {
+        /// The generation of the new claim.
+        fence: Fence,
+        /// The generation of the claim that ended as unknown.
+        before: Fence,
+    },
     /// Completed under the same hash.
     Replay(Arc<Reply>),
     /// Any record under another hash.

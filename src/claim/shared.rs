@@ -58,6 +58,13 @@ pub trait Home: Shared {
     /// [`InFlightFull`]; nothing changed.
     fn start_or_evict(&mut self) -> Result<Room, InFlightFull>;
 
+    /// A tombstone of this shard is in flight again: F+1.
+    ///
+    /// # Errors
+    ///
+    /// [`InFlightFull`]; nothing changed.
+    fn redispatch(&mut self) -> Result<(), InFlightFull>;
+
     /// In flight becomes completed: F−1 C+1. Lower bounds of what the completion will change are
     /// published first, then its number is drawn, then the counts move.
     fn complete(&mut self, expires: Millis) -> CompletionSeq;

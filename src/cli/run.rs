@@ -28,7 +28,7 @@ use crate::observe::{
 use crate::policy::{self, PolicyWatch, SessionsWatch, Target};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
-use crate::store::{MonotonicClock, Store};
+use crate::store::{Domain, MonotonicClock, Store};
 use crate::upstream::{CircuitSettings, Timeouts, Trust, TrustError};
 
 /// Workers of the admin listener: probes and scrapes are few.
@@ -149,12 +149,13 @@ fn store(
 ) -> std::io::Result<Arc<dyn Store>> {
     Ok(match &config.store {
         StoreConfig::Memory { shards } => {
-            MemoryStore::start(config.limits, *shards, Arc::clone(clock) as Arc<_>)?
+            let clock = Arc::clone(clock) as Arc<_>;
+            MemoryStore::start(config.limits, config.receipts, *shards, clock)?
         }
         StoreConfig::Redis(settings) => {
             let servers = policy.snapshot();
             let servers = servers.iter().flat_map(|set| set.servers());
-            let domains = servers.filter_map(|server| server.uid.as_deref());
+            let domains = servers.filter_map(|server| server.uid.as_deref()).map(Domain::Server);
             RedisStore::start(config.limits, settings, domains)?
         }
     })

@@ -9,6 +9,7 @@ mod entries;
 mod error;
 mod limits;
 mod observe;
+mod receipts;
 mod store;
 mod tls;
 mod values;
@@ -21,22 +22,25 @@ use std::time::Duration;
 pub use error::{ConfigError, Place};
 pub use limits::MAX_REQUEST_BYTES;
 pub use observe::{AuditTarget, TracesConfig};
+pub use receipts::MAX_RECEIPTS;
 pub use store::{MAX_WAIT_REPLICAS, StoreConfig};
 pub use tls::{MAX_HANDSHAKES, TlsConfig};
 pub use values::MAX_DURATION;
 
 use crate::claim::Limits;
 use crate::policy::{HexDigest, LoadContext};
+use crate::store::ReceiptSettings;
 use entries::{Entries, Entry, MAX_CONFIG_BYTES};
 use values::or;
 
 /// Every table that a configuration may have.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "listen",
     "listen.tls",
     "policy",
     "sessions",
     "store",
+    "receipts",
     "limits",
     "upstream",
     "audit",
@@ -67,7 +71,9 @@ pub struct Config {
     pub sessions: Option<SessionsSource>,
     /// How records are kept.
     pub store: StoreConfig,
-    /// How many, and for how long.
+    /// How many receipts are kept, and for how long.
+    pub receipts: ReceiptSettings,
+    /// How many records, and for how long.
     pub limits: Limits,
     /// The most bytes of a request's body.
     pub request_bytes: usize,
@@ -303,6 +309,7 @@ impl Config {
                 "sample_percent": traces.sample_percent,
             })),
             "store": self.store.summary(),
+            "receipts": receipts::summary(&self.receipts),
             "limits": { "request_bytes": self.request_bytes },
             "upstream": {
                 "connect_timeout_s": seconds(self.upstream.connect_timeout),
@@ -325,11 +332,13 @@ impl Config {
             entries.take("admin.token_sha256").map(|e| admin_token(&e)).transpose()?;
         let (limits, request_bytes) = limits::take(entries)?;
         let upstream = upstream(entries)?;
+        let receipts = receipts::take(entries)?;
         Ok(Self {
             listen: listen(entries, folder, admin_token.is_some())?,
             policy,
             sessions: sessions(entries, folder)?,
-            store: store::take(entries, upstream.connect_timeout)?,
+            store: store::take(entries, upstream.connect_timeout, receipts)?,
+            receipts,
             limits,
             request_bytes,
             upstream,

@@ -6,6 +6,7 @@ use super::entries::{Entries, Entry};
 use super::error::ConfigError;
 use super::values::or;
 use super::{MAX_THREADS, threads};
+use crate::store::ReceiptSettings;
 use crate::store::redis::{MAX_CONNECTIONS, RedisSettings, RedisUrl};
 
 /// The most bytes of `store.prefix`.
@@ -52,12 +53,16 @@ impl StoreConfig {
 }
 
 /// `connect` is how long it may take from the check of a lease to the first byte of a call.
-pub(super) fn take(entries: &mut Entries, connect: Duration) -> Result<StoreConfig, ConfigError> {
+pub(super) fn take(
+    entries: &mut Entries,
+    connect: Duration,
+    receipts: ReceiptSettings,
+) -> Result<StoreConfig, ConfigError> {
     match entries.take("store.kind") {
         None => memory(entries),
         Some(kind) => match kind.text()? {
             "memory" => memory(entries),
-            "redis" => redis(entries, &kind, connect),
+            "redis" => redis(entries, &kind, connect, receipts),
             _ => Err(kind.wrong("must be \"memory\" or \"redis\"")),
         },
     }
@@ -85,6 +90,7 @@ fn redis(
     entries: &mut Entries,
     kind: &Entry,
     connect: Duration,
+    receipts: ReceiptSettings,
 ) -> Result<StoreConfig, ConfigError> {
     if let Some(shards) = entries.take("store.shards") {
         return Err(shards.wrong("has no effect unless `store.kind` is \"memory\""));
@@ -105,6 +111,7 @@ fn redis(
         connect_timeout: timeout(entries, "store.connect_timeout")?,
         timeout: timeout(entries, "store.timeout")?,
         dispatch_margin: connect,
+        receipts,
     };
     settings.validate().map_err(|(key, problem)| ConfigError::Value {
         place: entries.place(),

@@ -11,7 +11,7 @@ use actix_web::http::header::{self, HeaderValue};
 
 use super::error::Refusal;
 use super::inspect::{self, Media};
-use super::router::{Destination, Route};
+use super::router::{Found, Route};
 use super::state::Gateway;
 use super::{authenticate, key, resource_metadata};
 use crate::identity::Peer;
@@ -46,9 +46,9 @@ pub fn head(gateway: &Gateway, head: &RequestHead) -> Result<Admitted, Refusal> 
         return Err(Refusal::leaves_http());
     }
     let route = match gateway.router.find(head.uri.path()) {
-        Destination::Route(route) => route,
-        Destination::Unknown => return Err(Refusal::unknown_path()),
-        Destination::NoPolicy => return Err(Refusal::policy_unavailable()),
+        Found::Route(route) => route,
+        Found::Unknown => return Err(Refusal::unknown_path()),
+        Found::NoPolicy => return Err(Refusal::policy_unavailable()),
     };
     let media = inspect::head(&head.method, head.headers(), gateway.body)?;
     Ok(Admitted { route, media })

@@ -2,7 +2,7 @@
 
 use super::message::Message;
 use crate::identity::{Credentials, Identity, Verified, session_name};
-use crate::policy::{self, Auth, Decision, ServerPolicy};
+use crate::policy::{self, Auth, Decision, ServerPolicy, Tool};
 
 /// What the request asks for.
 pub struct Asked<'e, 'd, 'a> {
@@ -10,7 +10,9 @@ pub struct Asked<'e, 'd, 'a> {
     pub credentials: &'e Credentials<'e>,
     /// Its message, if it carries one.
     pub message: Option<&'e Message<'d, 'a>>,
-    /// Whether any key source is present.
+    /// What is declared of the tool that it calls.
+    pub declared: Option<&'e Tool>,
+    /// Whether the call is a keyed one.
     pub keyed: bool,
 }
 
@@ -29,7 +31,7 @@ pub fn decide(policy: &ServerPolicy, identity: &Identity, asked: &Asked<'_, '_, 
             caller: identity.principal(),
             session,
             tool,
-            declared: tool.and_then(|tool| policy.tool(tool)),
+            declared: asked.declared,
             keyed: asked.keyed,
             now: credentials.now,
         },

@@ -23,7 +23,7 @@ use super::router::Route;
 use super::state::Worker;
 use crate::claim::Millis;
 use crate::observe::{AttemptResult, ServerMetrics};
-use crate::upstream::{self, AmbiguousCause, Body, Failure, Permit, Response};
+use crate::upstream::{self, AmbiguousCause, Body, Circuit, Failure, Permit, Response};
 
 /// Where and how to forward.
 pub struct Forward {
@@ -48,7 +48,7 @@ pub async fn forward(
     mut audit: Auditing,
 ) -> HttpResponse {
     audit.dispatch(&mut outbound);
-    match attempt(&forward.worker, &forward.route, outbound).await {
+    match attempt(&forward.worker, &forward.route, &forward.route.circuit, outbound).await {
         Ok((response, permit)) => {
             let response = relay_reply(forward, response, permit);
             audit.end(response.status());
@@ -117,11 +117,11 @@ impl Relaying {
 pub struct NoReply {
     /// The answer to the client.
     pub refusal: Refusal,
-    /// Proven that no byte of the request was sent.
-    pub unsent: bool,
+    /// How it failed; `None` where the circuit let it not be tried.
+    pub failure: Option<Failure>,
 }
 
-/// One attempt under the server's circuit. The permit holds its place until it is dropped.
+/// One attempt under a circuit of the server's. The permit holds its place until it is dropped.
 ///
 /// # Errors
 ///
@@ -129,13 +129,13 @@ pub struct NoReply {
 pub async fn attempt(
     worker: &Worker,
     route: &Route,
+    circuit: &Arc<Circuit>,
     outbound: Outbound,
 ) -> Result<(Response, Permit), NoReply> {
     let clock = &worker.gateway.clock;
-    let mut permit = route
-        .circuit
+    let mut permit = circuit
         .admit(clock.now())
-        .map_err(|refusal| NoReply { refusal: refused_by_circuit(refusal), unsent: true })?;
+        .map_err(|refusal| NoReply { refusal: refused_by_circuit(refusal), failure: None })?;
     let sent = match worker.client.send(outbound.request).await {
         // 101: the upstream left HTTP, so there will be no reply.
         Ok(response) if response.status < 200 => {
@@ -152,10 +152,9 @@ pub async fn attempt(
             permit.failure(clock.now());
             // The circuit bounds how often: it opens after a few in a row.
             let (namespace, server) = (&route.policy.namespace, &route.policy.name);
-            tracing::warn!(namespace, server, %failure, "no reply from an MCP server");
+            tracing::warn!(namespace, server, %failure, "no reply from an upstream");
             route.metrics.attempt(attempt_result(failure));
-            let unsent = matches!(failure, Failure::Unsent(_));
-            Err(NoReply { refusal: refused_by_failure(failure), unsent })
+            Err(NoReply { refusal: refused_by_failure(failure), failure: Some(failure) })
         }
     }
 }

@@ -7,6 +7,7 @@
 //! Those about the caller and the key are here, the others in files of their own.
 
 mod outcome;
+mod receipts;
 mod request;
 
 mod oauth;

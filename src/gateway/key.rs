@@ -52,6 +52,23 @@ pub fn read(
     }
 }
 
+/// A key for a call that has none, on a server with `keys: always`: the operating system's random
+/// numbers.
+///
+/// # Errors
+///
+/// 503 where the system gives none.
+pub fn mint() -> Result<Key, Refusal> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| {
+        tracing::error!(%error, "the system gives no random numbers");
+        Refusal::key_unavailable(
+            "The gateway cannot make a key for this call now; nothing was executed, send it again.",
+        )
+    })?;
+    Ok(Key::minted(random))
+}
+
 /// The key of the header alone: what can be judged before the body has been read.
 ///
 /// # Errors

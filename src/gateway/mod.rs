@@ -6,11 +6,11 @@
 //! | inspect | [`inspect`], [`message`], [`era`] |
 //! | policy | [`router`] |
 //! | authenticate, authorize | [`authenticate`], [`authorize`] |
-//! | claim | [`key`], [`claim`], [`holders`] |
-//! | dispatch | [`outbound`], [`dispatch`] (without a key), [`execute`] (with one) |
+//! | claim | [`key`], [`destination`], [`claim`], [`holders`] |
+//! | dispatch | [`outbound`], [`propagate`], [`native`], [`dispatch`] (without a key), [`execute`] (with one) |
 //! | settle | [`settle`] |
 //! | audit | [`audit`], [`trace`] |
-//! | answers | [`error`], [`reply`], [`relay`] |
+//! | answers | [`error`], [`reply`], [`relay`], [`telling`], [`receipts`] |
 
 pub mod admit;
 pub mod audit;
@@ -18,6 +18,7 @@ pub mod authenticate;
 pub mod authorize;
 pub mod claim;
 pub mod cors;
+pub mod destination;
 pub mod dispatch;
 pub mod drain;
 pub mod era;
@@ -28,8 +29,11 @@ pub mod hosts;
 pub mod inspect;
 pub mod key;
 pub mod message;
+pub mod native;
 pub mod outbound;
 pub mod pipeline;
+pub mod propagate;
+pub mod receipts;
 pub mod relay;
 pub mod reply;
 pub mod resource_metadata;
@@ -37,5 +41,6 @@ pub mod router;
 pub mod server;
 pub mod settle;
 pub mod state;
+pub mod telling;
 pub mod tls;
 pub mod trace;

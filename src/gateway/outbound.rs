@@ -2,7 +2,7 @@
 //! belongs to the gateway (CONTRACT sections 3, 7 and 9).
 
 use actix_web::dev::RequestHead;
-use actix_web::http::header::HeaderMap;
+use actix_web::http::header::{HeaderMap, HeaderValue as ClientValue};
 use actix_web::web::Bytes;
 use http_body_util::Full;
 use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderName, HeaderValue};
@@ -11,8 +11,11 @@ use hyper::{Method, Request, Uri};
 use smallvec::SmallVec;
 
 use super::error::Refusal;
+use super::message::Message;
+use super::propagate;
+use crate::claim::Key;
 use crate::identity::{AGENT_HEADER, HUMAN_HEADER, Identity, Principal, TEAM_HEADER, Verified};
-use crate::policy::{Auth, ServerPolicy};
+use crate::policy::{Auth, KeyBinding, RetriesOff, ServerPolicy};
 use crate::upstream::headers::{RequestEdit, request_headers};
 
 // The headers of the gateway as hyper names them, in lower case.
@@ -21,33 +24,63 @@ const HUMAN: HeaderName = HeaderName::from_static("x-mcp-human-id");
 const AGENT: HeaderName = HeaderName::from_static("x-mcp-agent-id");
 const TEAM: HeaderName = HeaderName::from_static("x-mcp-team-id");
 
-/// A request ready to be sent once.
+/// A request ready to be sent.
+#[derive(Clone)]
 pub struct Outbound {
     /// The request.
     pub request: Request<Full<Bytes>>,
 }
 
+/// What is forwarded.
+pub struct Forwarded<'r> {
+    /// The head as it came.
+    pub head: &'r RequestHead,
+    /// The body as it came.
+    pub body: &'r Bytes,
+    /// Its message, if it carries one.
+    pub message: Option<&'r Message<'r, 'r>>,
+    /// Whose it is.
+    pub identity: &'r Identity,
+    /// The key that the tool's upstream is to get, and how; of a keyed call.
+    pub key: Option<(&'r KeyBinding, &'r Key)>,
+    /// Whether the call is keyed: the upstream is then asked for a plain body, so that it can be
+    /// kept.
+    pub keyed: bool,
+}
+
 impl Outbound {
-    /// Builds the request. `keyed` asks the upstream for a plain body, so that it can be kept.
+    /// Builds the request to an MCP server.
     ///
     /// # Errors
     ///
-    /// 400 for a method or query that cannot be forwarded as it stands.
+    /// 400 for a method or query that cannot be forwarded as it stands, and where the key cannot be
+    /// put in its place.
     pub fn new(
-        head: &RequestHead,
         policy: &ServerPolicy,
-        identity: &Identity,
-        body: &Bytes,
-        keyed: bool,
+        upstream: &Uri,
+        sent: &Forwarded<'_>,
     ) -> Result<Self, Refusal> {
         let unforwardable =
             |_| Refusal::invalid_request("The request line cannot be forwarded; correct the URL.");
+        let head = sent.head;
         let method =
             Method::from_bytes(head.method.as_str().as_bytes()).map_err(|_| unforwardable(()))?;
-        let upstream = policy.target.mcp().ok_or_else(|| unforwardable(()))?;
-        let uri = target(upstream, head.uri.query()).map_err(|_| unforwardable(()))?;
-        let edit = Edit::new(&head.headers, policy, identity, keyed);
-        let mut request = Request::new(Full::new(body.clone()));
+        let call = sent.message.filter(|message| message.call().is_some());
+        let switch = call.and(policy.retries_off.as_ref());
+        let own = match switch {
+            Some(RetriesOff::Query(member)) => Some(member.as_str()),
+            _ => None,
+        };
+        let uri = target(upstream, [own, head.uri.query()]).map_err(|_| unforwardable(()))?;
+        let mut edit = Edit::new(&head.headers, policy, sent.identity, sent.keyed);
+        if let Some(RetriesOff::Header(name, value)) = switch {
+            edit.set.push((name.clone(), value.clone()));
+        }
+        if let Some((KeyBinding::Header(name), key)) = sent.key {
+            edit.bind(&head.headers, name, key)?;
+        }
+        let body = propagate::body(sent.body, call, sent.key, switch)?;
+        let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() =
@@ -56,13 +89,14 @@ impl Outbound {
     }
 }
 
-/// The upstream's URL; the client's query string is forwarded, and follows the URL's own.
-fn target(upstream: &Uri, query: Option<&str>) -> Result<Uri, hyper::http::Error> {
-    let Some(query) = query else { return Ok(upstream.clone()) };
-    let path = match upstream.query() {
-        None => format!("{}?{query}", upstream.path()),
-        Some(own) => format!("{}?{own}&{query}", upstream.path()),
-    };
+/// The upstream's URL; what is `added` follows the URL's own query.
+fn target(upstream: &Uri, added: [Option<&str>; 2]) -> Result<Uri, hyper::http::Error> {
+    if added == [None, None] {
+        return Ok(upstream.clone());
+    }
+    let queries: SmallVec<[&str; 3]> =
+        [upstream.query()].into_iter().chain(added).flatten().collect();
+    let path = format!("{}?{}", upstream.path(), queries.join("&"));
     let mut parts = upstream.clone().into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(path)?);
     Ok(Uri::from_parts(parts)?)
@@ -112,6 +146,21 @@ impl Edit {
         edit
     }
 
+    /// The header that the vendor dedupes by. The client's own `Idempotency-Key` is another key's
+    /// place and makes way; any other header is the client's, and a value of its own in it is not
+    /// passed over.
+    fn bind(&mut self, sent: &HeaderMap, name: &HeaderName, key: &Key) -> Result<(), Refusal> {
+        let same = |value: &ClientValue| value.as_bytes() == key.as_str().as_bytes();
+        if *name != IDEMPOTENCY_KEY && !sent.get_all(name.as_str()).all(same) {
+            return Err(Refusal::key_invalid_because(format!(
+                "The header {name} carries the key of this tool; leave it out.",
+            )));
+        }
+        self.drop.retain(|dropped| dropped != name);
+        self.say(name.clone(), Some(key.as_str()));
+        Ok(())
+    }
+
     /// Where the gateway knows the caller, the caller's own governance headers mean nothing.
     fn govern(&mut self, verified: Option<&Principal>) {
         let parts = [
@@ -152,14 +201,19 @@ mod tests {
     #[test]
     fn the_clients_query_follows_the_urls_own() {
         let cases = [
-            ("http://h/mcp", None, "http://h/mcp"),
-            ("http://h/mcp", Some("dry=1"), "http://h/mcp?dry=1"),
-            ("http://h/mcp?a=b", Some("dry=1"), "http://h/mcp?a=b&dry=1"),
-            ("http://h", Some("x"), "http://h/?x"),
+            ("http://h/mcp", [None, None], "http://h/mcp"),
+            ("http://h/mcp", [None, Some("dry=1")], "http://h/mcp?dry=1"),
+            ("http://h/mcp?a=b", [None, Some("dry=1")], "http://h/mcp?a=b&dry=1"),
+            (
+                "http://h/mcp?a=b",
+                [Some("retry=0"), Some("dry=1")],
+                "http://h/mcp?a=b&retry=0&dry=1",
+            ),
+            ("http://h", [None, Some("x")], "http://h/?x"),
         ];
-        for (upstream, query, wanted) in cases {
-            let uri = target(&upstream.parse().expect("a URL"), query).expect("a target");
-            assert_eq!(uri, wanted.parse::<Uri>().expect("a URL"), "{upstream} {query:?}");
+        for (upstream, added, wanted) in cases {
+            let uri = target(&upstream.parse().expect("a URL"), added).expect("a target");
+            assert_eq!(uri, wanted.parse::<Uri>().expect("a URL"), "{upstream} {added:?}");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Every stage is a function from what the earlier ones found to its own finding or a refusal. The
 //! claim stands after authorization, so that a replay is never served from stale authorization.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use actix_web::body::{BodySize, MessageBody};
@@ -17,17 +18,22 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::admit::{self, Admitted};
 use super::audit::Auditing;
 use super::claim::{self, Claim};
+use super::destination::Destination;
 use super::error::Refusal;
 use super::inspect::{self, Media};
-use super::message::{self, Message};
-use super::outbound::Outbound;
+use super::message::{self, Message, ToolCall};
+use super::outbound::{Forwarded, Outbound};
 use super::router::Route;
 use super::state::{Gateway, Worker};
-use super::{authenticate, authorize, cors, dispatch, era, execute, key, resource_metadata};
-use crate::claim::Document;
-use crate::identity::{Credentials, Identity, Peer};
+use super::{
+    authenticate, authorize, cors, dispatch, era, execute, key, native, receipts,
+    resource_metadata, telling,
+};
+use crate::claim::{Document, Key};
+use crate::identity::{Credentials, Identity, Peer, Verified};
 use crate::observe::IdempotencyOutcome;
 use crate::observe::trace::Stage;
+use crate::policy::{Callable, KeyBinding, Keys, ServerPolicy, Tool};
 use crate::store::Known;
 
 /// Handles one request.
@@ -49,10 +55,15 @@ pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>
             response
         }
         None => match admit::head(gateway, request.head()) {
-            Err(refusal) => refuse(audit, &refusal, None),
+            Err(refusal) => match receipts::asked(gateway, request.head()) {
+                Some(route) => own_receipts(gateway, &route, &request, audit).await,
+                None => refuse(audit, &refusal, None),
+            },
             Ok(admitted) => {
                 audit.server(&admitted.route);
-                let exchange = Exchange { request: &request, worker: &worker, admitted, token };
+                let effective = OnceCell::new();
+                let exchange =
+                    Exchange { request: &request, worker: &worker, admitted, token, effective };
                 exchange.run(payload, audit, origin.is_some()).await
             }
         },
@@ -62,6 +73,24 @@ pub async fn handle(request: HttpRequest, payload: Payload, worker: Data<Worker>
     }
     fit(&mut response, &request);
     response
+}
+
+/// A workspace's receipts, or why its caller does not get them.
+async fn own_receipts(
+    gateway: &Gateway,
+    route: &Route,
+    request: &HttpRequest,
+    mut audit: Auditing,
+) -> HttpResponse {
+    match receipts::answer(gateway, route, request.head()).await {
+        Ok(response) => {
+            audit.refused("receipts");
+            audit.passed();
+            audit.end(response.status());
+            response
+        }
+        Err(refusal) => refuse(audit, &refusal, None),
+    }
 }
 
 /// What the gateway answers of itself, whoever asks, with the audit's word for it.
@@ -106,6 +135,8 @@ struct Exchange<'r> {
     worker: &'r Data<Worker>,
     admitted: Admitted,
     token: TaskTrackerToken,
+    /// The effective key, once it is known, on a server with `keys: always`.
+    effective: OnceCell<Key>,
 }
 
 /// Where an authorized request goes.
@@ -116,6 +147,10 @@ enum Next {
     Claim(Claim, Outbound),
     /// With a key that a completed record holds: nowhere.
     Known(Claim, Known),
+    /// To a vendor, without a key.
+    Vendor(Box<native::Unkeyed>),
+    /// Nowhere: the gateway's own answer, as the MCP server of its native tools.
+    Own(HttpResponse),
 }
 
 impl Exchange<'_> {
@@ -144,10 +179,10 @@ impl Exchange<'_> {
         if next.is_ok() {
             audit.passed();
         }
-        let Self { request, worker, admitted, token } = self;
+        let Self { request, worker, admitted, token, effective } = self;
         let worker = Data::clone(worker);
         let route = admitted.route;
-        match next {
+        let mut response = match next {
             Err(refusal) => refuse(audit, &refusal, message::id_in(&body).as_deref()),
             Ok(Next::Forward(outbound)) => {
                 let listening = request.method() == actix_web::http::Method::GET;
@@ -160,7 +195,16 @@ impl Exchange<'_> {
                 let call = execute::KeyedCall { worker, route, token, cross_origin, claim, audit };
                 execute::detached(Box::new(call), outbound).await
             }
+            Ok(Next::Vendor(call)) => native::call(&worker, &route, *call, audit).await,
+            Ok(Next::Own(response)) => {
+                audit.end(response.status());
+                response
+            }
+        };
+        if let Some(key) = effective.get() {
+            telling::tell_key(&mut response, key);
         }
+        response
     }
 
     /// Scans a JSON body and goes on with what it says.
@@ -193,28 +237,103 @@ impl Exchange<'_> {
             audit.caller(principal);
         }
         audit.stage(Stage::Authorize);
-        let keyed = key::is_present(headers, &policy.idempotency, message);
-        let asked = authorize::Asked { credentials: &credentials, message, keyed };
+        let called = message.and_then(Message::call).map(|call| self.called(&identity, call));
+        let always = policy.idempotency.keys == Keys::Always && called.is_some();
+        let keyed = always || key::is_present(headers, &policy.idempotency, message);
+        let declared = called.as_ref().and_then(|called| called.declared(policy));
+        let asked = authorize::Asked { credentials: &credentials, message, declared, keyed };
         let decision = authorize::decide(policy, &identity, &asked);
         audit.decision(&decision);
         if !decision.allowed {
             let refusal = Refusal::unauthorized(decision.status, decision.reason);
             return Err(refusal.at_server(&policy.auth));
         }
-        let key = key::read(headers, &policy.idempotency, message)?;
-        match (key, message.and_then(Message::call)) {
-            (Some(key), Some(call)) => {
+        let key = match key::read(headers, &policy.idempotency, message)? {
+            None if always => Some(key::mint()?),
+            key => key,
+        };
+        if let (true, Some(key)) = (always, &key) {
+            // Nobody else has set it.
+            let _ = self.effective.set(key.clone());
+        }
+        let authorized = Authorized { identity, message, body, session: decision.session };
+        match (called, key) {
+            (Some(called), Some(key)) => {
                 audit.stage(Stage::Claim);
-                let session = decision.session.as_deref().unwrap_or_default();
-                let claim = claim::claim(policy, &identity, session, &key, call)?;
-                audit.slot(claim.begin.slot);
-                self.hold(&identity)?;
-                match self.worker.gateway.store.look_up(&claim.begin) {
-                    Some(known) => Ok(Next::Known(claim, known)),
-                    None => Ok(Next::Claim(claim, self.outbound(&identity, body, true)?)),
-                }
+                self.keyed(&authorized, called, key, audit)
             }
-            _ => Ok(Next::Forward(self.outbound(&identity, body, false)?)),
+            (called, _) => self.unkeyed(&authorized, called),
+        }
+    }
+
+    /// Where a `tools/call` leads.
+    fn called<'c>(&self, identity: &Identity, call: &'c ToolCall<'_, '_>) -> Called<'c> {
+        let route = &self.admitted.route;
+        let Some(native) = route.policy.target.native() else {
+            return Called { tool: &call.tool, native: false, callable: None };
+        };
+        let workspace = identity.verified().and_then(Verified::workspace);
+        let catalog = native.catalog(workspace.map(|id| &**id));
+        let callable = catalog.and_then(|catalog| catalog.0.get(call.tool.as_ref())).cloned();
+        Called { tool: &call.tool, native: true, callable }
+    }
+
+    fn keyed(
+        &self,
+        authorized: &Authorized<'_>,
+        called: Called<'_>,
+        key: Key,
+        audit: &mut Auditing,
+    ) -> Result<Next, Refusal> {
+        let Authorized { identity, message, session, .. } = authorized;
+        let (policy, call) = (&self.admitted.route.policy, message.and_then(Message::call));
+        // Only a call was looked for.
+        let call = call.ok_or_else(Refusal::key_unsupported)?;
+        if identity.verified().is_none() {
+            return Err(Refusal::key_without_identity());
+        }
+        let destination = called.destination(&self.admitted.route)?;
+        let session = session.as_deref();
+        let asking = claim::Asking { policy, identity, session, call, destination };
+        let claim = claim::claim(asking, key)?;
+        audit.slot(claim.begin.slot);
+        self.hold(identity)?;
+        // A native tool's arguments are judged before the claim.
+        let vendor = match claim.destination.callable() {
+            Some(callable) => Some(native::outbound(callable, call, claim.binding())?),
+            None => None,
+        };
+        if let Some(known) = self.worker.gateway.store.look_up(&claim.begin) {
+            return Ok(Next::Known(claim, known));
+        }
+        let outbound = match vendor {
+            Some(outbound) => outbound,
+            None => self.forwarded(authorized, claim.binding(), true)?,
+        };
+        Ok(Next::Claim(claim, outbound))
+    }
+
+    fn unkeyed(
+        &self,
+        authorized: &Authorized<'_>,
+        called: Option<Called<'_>>,
+    ) -> Result<Next, Refusal> {
+        let Authorized { identity, message, .. } = authorized;
+        let route = &self.admitted.route;
+        let Some(tools) = route.policy.target.native() else {
+            return Ok(Next::Forward(self.forwarded(authorized, None, false)?));
+        };
+        match (called, message.and_then(Message::call)) {
+            (Some(called), Some(call)) => {
+                let callable = called.callable()?;
+                let outbound = native::outbound(&callable, call, None)?;
+                Ok(Next::Vendor(Box::new(native::Unkeyed::new(callable, call, outbound))))
+            }
+            _ => {
+                let workspace = identity.verified().and_then(Verified::workspace);
+                let catalog = tools.catalog(workspace.map(|id| &**id));
+                native::answer(&route.policy, catalog, *message).map(Next::Own)
+            }
         }
     }
 
@@ -229,12 +348,57 @@ impl Exchange<'_> {
         }
     }
 
-    fn outbound(
+    fn forwarded(
         &self,
-        identity: &Identity,
-        body: &Bytes,
+        authorized: &Authorized<'_>,
+        key: Option<(&KeyBinding, &Key)>,
         keyed: bool,
     ) -> Result<Outbound, Refusal> {
-        Outbound::new(self.request.head(), &self.admitted.route.policy, identity, body, keyed)
+        let Authorized { identity, message, body, .. } = authorized;
+        let policy = &self.admitted.route.policy;
+        // A native server's requests are not forwarded.
+        let upstream = policy.target.mcp().ok_or_else(Refusal::key_unsupported)?;
+        let head = self.request.head();
+        let sent = Forwarded { head, body, message: *message, identity, key, keyed };
+        Outbound::new(policy, upstream, &sent)
+    }
+}
+
+/// What was found of a request that may pass.
+struct Authorized<'e> {
+    identity: Identity,
+    message: Option<&'e Message<'e, 'e>>,
+    body: &'e Bytes,
+    /// The governed session that it is bound to.
+    session: Option<String>,
+}
+
+/// A tool as it was called, and the native one that it names.
+struct Called<'c> {
+    tool: &'c str,
+    native: bool,
+    callable: Option<Arc<Callable>>,
+}
+
+impl Called<'_> {
+    fn declared<'p>(&'p self, policy: &'p ServerPolicy) -> Option<&'p Tool> {
+        match self.native {
+            true => self.callable.as_ref().map(|callable| &callable.tool),
+            false => policy.tool(self.tool),
+        }
+    }
+
+    /// # Errors
+    ///
+    /// A native server has no such tool.
+    fn callable(self) -> Result<Arc<Callable>, Refusal> {
+        self.callable.ok_or_else(Refusal::unknown_tool)
+    }
+
+    fn destination(self, route: &Route) -> Result<Destination, Refusal> {
+        match self.native {
+            true => Ok(Destination::native(&self.callable()?)),
+            false => Ok(route.destination(self.tool)),
+        }
     }
 }

@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 use hashbrown::HashMap;
 
+use super::destination::{self, Declared, Destination};
 use crate::identity::{Issuers, Verifier};
 use crate::observe::{Metrics, ServerMetrics};
-use crate::policy::{Auth, PolicySet, PolicyWatch, RESOURCE_METADATA, Resource, ServerPolicy};
+use crate::policy::{
+    Auth, PolicySet, PolicyWatch, RESOURCE_METADATA, Resource, ServerPolicy, SlotScope,
+};
 use crate::upstream::{Circuit, CircuitSettings};
 
 /// One governed server as one exchange sees it: a snapshot that no reload changes.
@@ -16,6 +19,10 @@ pub struct Route {
     pub policy: Arc<ServerPolicy>,
     /// The server's circuit and places, shared by all workers and kept over reloads.
     pub circuit: Arc<Circuit>,
+    /// The same of each of its connectors' vendors, by the connector's name.
+    vendors: HashMap<String, Arc<Circuit>>,
+    /// The facts of the MCP server as a target, by the tools that declare an effect.
+    declared: HashMap<String, Arc<Declared>>,
     /// The server's metric handles.
     pub metrics: Arc<ServerMetrics>,
     /// Verifies access tokens, in mode `oauth`; kept over reloads that keep its rules.
@@ -23,6 +30,19 @@ pub struct Route {
 }
 
 impl Route {
+    /// The circuit of a call's upstream.
+    pub fn circuit_of(&self, destination: &Destination) -> &Arc<Circuit> {
+        let connector = destination.callable().map(|callable| callable.connector.as_str());
+        connector.and_then(|name| self.vendors.get(name)).unwrap_or(&self.circuit)
+    }
+
+    /// Where a call of this tool of the MCP server goes.
+    pub fn destination(&self, tool: &str) -> Destination {
+        let effect = self.policy.tool(tool).and_then(|tool| tool.effect.clone());
+        let declared = self.declared.get(tool).cloned();
+        Destination::Mcp { tool: tool.into(), effect, declared }
+    }
+
     /// What the server is called as a protected resource, in mode `oauth`.
     pub fn resource(&self) -> Option<&Resource> {
         match &self.policy.auth {
@@ -50,7 +70,7 @@ pub struct Router {
 }
 
 /// Where a request leads.
-pub enum Destination {
+pub enum Found {
     /// To a governed server.
     Route(Arc<Route>),
     /// No server is configured at this path.
@@ -78,7 +98,7 @@ impl Router {
     }
 
     /// Where `path` leads now.
-    pub fn find(&self, path: &str) -> Destination {
+    pub fn find(&self, path: &str) -> Found {
         self.look_up(|routes| routes.by_path.get(path).cloned())
     }
 
@@ -88,19 +108,30 @@ impl Router {
             return None;
         }
         match self.look_up(|routes| routes.metadata.get(path).cloned()) {
-            Destination::Route(route) => Some(route),
-            Destination::Unknown | Destination::NoPolicy => None,
+            Found::Route(route) => Some(route),
+            Found::Unknown | Found::NoPolicy => None,
         }
     }
 
-    fn look_up(&self, find: impl Fn(&Routes) -> Option<Arc<Route>>) -> Destination {
-        let Some(policies) = self.watch.snapshot() else { return Destination::NoPolicy };
+    /// A server whose callers are workspaces, if there is one: all of them know every workspace's
+    /// keys.
+    pub fn of_workspaces(&self) -> Option<Arc<Route>> {
+        let is_theirs =
+            |route: &&Arc<Route>| route.policy.idempotency.scope == SlotScope::Workspace;
+        match self.look_up(|routes| routes.by_path.values().find(is_theirs).cloned()) {
+            Found::Route(route) => Some(route),
+            Found::Unknown | Found::NoPolicy => None,
+        }
+    }
+
+    fn look_up(&self, find: impl Fn(&Routes) -> Option<Arc<Route>>) -> Found {
+        let Some(policies) = self.watch.snapshot() else { return Found::NoPolicy };
         let routes = self.routes.load();
         let route = match routes.as_ref() {
             Some(routes) if Arc::ptr_eq(&routes.policies, &policies) => find(routes),
             _ => find(&self.rebuild(&policies)),
         };
-        route.map_or(Destination::Unknown, Destination::Route)
+        route.map_or(Found::Unknown, Found::Route)
     }
 
     /// Every route of the current policy, for the status page.
@@ -146,7 +177,26 @@ impl Router {
                 .or_else(|| Some(self.issuers.verifier(rules))),
             Auth::ApiKey(_) | Auth::Mtls(_) | Auth::Static(_) | Auth::Header | Auth::None => None,
         };
-        Arc::new(Route { policy: Arc::clone(policy), circuit, metrics, verifier })
+        let vendors = self.vendors(policy, old.map(|route| &**route));
+        let declared = destination::declared(policy);
+        Arc::new(Route {
+            policy: Arc::clone(policy),
+            circuit,
+            vendors,
+            declared,
+            metrics,
+            verifier,
+        })
+    }
+
+    /// A circuit for every connector of a native server.
+    fn vendors(&self, policy: &ServerPolicy, old: Option<&Route>) -> HashMap<String, Arc<Circuit>> {
+        let connectors = policy.target.native().map(|native| native.connectors());
+        let circuit = |name: &str| {
+            let old = old.and_then(|route| route.vendors.get(name));
+            (name.to_owned(), old.cloned().unwrap_or_else(|| Circuit::new(self.settings)))
+        };
+        connectors.into_iter().flatten().map(circuit).collect()
     }
 }
 

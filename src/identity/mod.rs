@@ -50,14 +50,14 @@ impl Verified {
         &self.principal
     }
 
+    /// The workspace that the credential selects, in scope `workspace`.
+    pub fn workspace(&self) -> Option<&Arc<str>> {
+        self.workspace.as_ref()
+    }
+
     /// The governed session that the credential itself names (`mtls`); no header is asked then.
     pub fn session(&self) -> Option<&str> {
         self.session.as_deref()
-    }
-
-    /// The workspace that the credential is of; no server outside of scope `workspace` has one.
-    pub fn workspace(&self) -> Option<&Arc<str>> {
-        self.workspace.as_ref()
     }
 }
 

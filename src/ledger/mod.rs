@@ -12,7 +12,7 @@ mod word;
 
 use std::sync::Arc;
 
-pub use plain::{PlainEntry, PlainLedger, PlainShard};
+pub use plain::{PlainLedger, PlainShard};
 pub use shard::ShardLedger;
 
 use crate::claim::counts::{Counts, Full, StoreCaps};

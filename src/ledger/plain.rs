@@ -7,18 +7,7 @@ use std::sync::Arc;
 use crate::claim::counts::{Counts, Full, InFlightFull, Room, StoreCaps};
 use crate::claim::protocol::ShardId;
 use crate::claim::shared::{Home, Shared};
-use crate::claim::{Completion, CompletionSeq, Limits, Millis, Reply, RequestHash, SlotKey};
-
-/// An entry of the plain read index.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PlainEntry {
-    /// Under which hash the reply is replayed.
-    pub hash: RequestHash,
-    /// From when on it is not.
-    pub expires: Millis,
-    /// The reply.
-    pub reply: Arc<Reply>,
-}
+use crate::claim::{Completion, CompletionSeq, Limits, Millis, SlotKey};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PlainPublished {
@@ -34,7 +23,7 @@ pub struct PlainLedger {
     counts: Counts,
     completions: u64,
     published: Vec<PlainPublished>,
-    index: BTreeMap<SlotKey, PlainEntry>,
+    index: BTreeMap<SlotKey, Arc<Completion>>,
 }
 
 impl PlainLedger {
@@ -60,7 +49,7 @@ impl PlainLedger {
     }
 
     /// What the read index holds for a slot.
-    pub fn indexed(&self, slot: SlotKey) -> Option<&PlainEntry> {
+    pub fn indexed(&self, slot: SlotKey) -> Option<&Arc<Completion>> {
         self.index.get(&slot)
     }
 
@@ -172,6 +161,11 @@ impl Home for PlainShard<'_> {
         Ok(room)
     }
 
+    fn redispatch(&mut self) -> Result<(), InFlightFull> {
+        self.ledger.counts = self.ledger.counts.redispatch(self.ledger.caps)?;
+        Ok(())
+    }
+
     fn complete(&mut self, expires: Millis) -> CompletionSeq {
         let seq = self.ledger.next_completion();
         self.ledger.completions += 1;
@@ -201,9 +195,7 @@ impl Home for PlainShard<'_> {
     }
 
     fn show(&mut self, completion: &Arc<Completion>) {
-        let Completion { claim, expires, reply } = &**completion;
-        let entry = PlainEntry { hash: claim.hash, expires: *expires, reply: Arc::clone(reply) };
-        self.ledger.index.insert(claim.slot, entry);
+        self.ledger.index.insert(completion.claim.slot, Arc::clone(completion));
     }
 
     fn hide(&mut self, slot: SlotKey) {

@@ -112,6 +112,11 @@ impl<I: Index> Home for ShardLedger<I> {
         Ok(room)
     }
 
+    fn redispatch(&mut self) -> Result<(), InFlightFull> {
+        let caps = self.ledger.caps;
+        self.ledger.word.change(|counts| counts.redispatch(caps).map(|next| (next, ())))
+    }
+
     fn complete(&mut self, expires: Millis) -> CompletionSeq {
         if self.oldest.is_none() {
             let bound = self.ledger.next_completion();

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::*;
 use crate::claim::counts::Room;
 use crate::claim::shared::{Home, Index};
-use crate::claim::{Claim, Completion, Fence, Limits, Reply, RequestHash, SlotKey};
+use crate::claim::{Claim, Completion, Limits, Reply, RequestHash, SlotKey};
 
 const SHARDS: usize = 3;
 
@@ -46,6 +46,7 @@ struct Both {
     plain: PlainLedger,
     held: [Held; SHARDS],
     evictions: u64,
+    redispatches: u64,
 }
 
 impl Both {
@@ -55,7 +56,8 @@ impl Both {
         let home = |shard| ShardLedger::new(Arc::clone(&atomic), ShardId(shard), slots.clone());
         let homes = (0..SHARDS).map(home).collect();
         let plain = PlainLedger::new(&limits, SHARDS);
-        Self { atomic, homes, slots, plain, held: Default::default(), evictions: 0 }
+        let (held, evictions, redispatches) = Default::default();
+        Self { atomic, homes, slots, plain, held, evictions, redispatches }
     }
 
     /// Both do it, and it comes to the same.
@@ -115,7 +117,14 @@ impl Both {
                 self.held[shard].tombstones = 0;
                 self.held[shard].completed -= completed;
             }
-            9 => {
+            9 if held.tombstones > 0 => {
+                let again = self.same(shard, |home| home.redispatch(), |home| home.redispatch());
+                let taken = u32::from(again.is_ok());
+                self.held[shard].tombstones -= taken;
+                self.held[shard].in_flight += taken;
+                self.redispatches += u64::from(taken);
+            }
+            10 => {
                 let oldest = (held.completed > 0).then_some(CompletionSeq(expires.0));
                 self.same(
                     shard,
@@ -159,17 +168,18 @@ fn view(shared: &impl Shared) -> View {
 
 #[test]
 fn in_one_thread_the_atomics_are_the_plain_ledger() {
-    let mut evictions = 0;
+    let (mut evictions, mut redispatches) = (0, 0);
     for seed in 1..200u64 {
         let mut both = Both::new(4 + (seed % 3) as u32, 1 + (seed % 4) as u32);
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for step in 0..120 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let (shard, choice) = ((random >> 33) as usize % SHARDS, (random >> 40) % 10);
+            let (shard, choice) = ((random >> 33) as usize % SHARDS, (random >> 40) % 11);
             both.act(shard, choice, Millis(step + (random >> 50) % 20));
             both.check();
         }
         evictions += both.evictions;
+        redispatches += both.redispatches;
         let dead = seed as usize % SHARDS;
         both.homes[dead].abandon();
         both.plain.abandon(ShardId(dead));
@@ -178,6 +188,7 @@ fn in_one_thread_the_atomics_are_the_plain_ledger() {
         assert_eq!(both.atomic.next_expiry(ShardId(dead)), Millis::NEVER);
     }
     assert!(evictions > 0, "nothing was evicted: the histories say nothing about it");
+    assert!(redispatches > 0, "nothing was taken again: the histories say nothing about it");
 }
 
 #[test]
@@ -196,7 +207,8 @@ fn the_coordinator_takes_and_gives_back_permits_like_a_shard() {
 fn a_shard_shows_and_hides_in_its_own_index() {
     let mut both = Both::new(2, 2);
     let slot = SlotKey::from_bytes([7; 32]);
-    let claim = Claim { slot, hash: RequestHash::from_bytes([0; 32]), fence: Fence(0) };
+    let hash = RequestHash::from_bytes([0; 32]);
+    let claim = Claim { slot, hash, dispatch: None };
     let reply = Arc::new(Reply::new(200, None, Bytes::new(), 0).expect("no body"));
     let completion = Arc::new(Completion { claim, expires: Millis(5), reply });
     both.same(1, |home| home.show(&completion), |home| home.show(&completion));

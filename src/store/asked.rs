@@ -47,6 +47,8 @@ impl Domain<'_> {
             Self::Workspace { id, .. } => (b'w', id),
         };
         let digest = Sha256::new().chain_update([kind]).chain_update(name).finalize();
-        digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+        let mut first = [0; 8];
+        first.copy_from_slice(&digest[..8]);
+        format!("{:016x}", u64::from_be_bytes(first))
     }
 }

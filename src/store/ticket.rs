@@ -41,6 +41,13 @@ pub struct Notes {
     pub untried: bool,
 }
 
+impl Notes {
+    /// That nothing more is known of an attempt than whether a connection was tried.
+    pub(crate) fn of(attempt: u32, untried: bool) -> Self {
+        Self { attempt, ended: SmallVec::new(), untried }
+    }
+}
+
 impl Ticket {
     /// A ticket of the claim `fence` on `slot`, kept by part `home` of the store.
     pub fn new(slot: SlotKey, fence: Fence, home: usize, guard: Arc<dyn SettleOnDrop>) -> Self {
@@ -55,7 +62,7 @@ impl Ticket {
         guard: Arc<dyn SettleOnDrop>,
         attempt: u32,
     ) -> Self {
-        let notes = Notes { attempt, ended: SmallVec::new(), untried: false };
+        let notes = Notes::of(attempt, false);
         Self { slot, fence, home, guard: Some(guard), notes }
     }
 
@@ -88,18 +95,15 @@ impl Ticket {
     /// Takes the ticket apart for a settle: from here on dropping does nothing.
     pub(crate) fn into_parts(mut self) -> (SlotKey, Fence, usize, Notes) {
         self.guard = None;
-        let notes = Notes { attempt: self.notes.attempt, ended: SmallVec::new(), untried: false };
+        let notes = Notes::of(self.notes.attempt, false);
         (self.slot, self.fence, self.home, std::mem::replace(&mut self.notes, notes))
     }
 
     /// The next attempt is reserved: what the receipt is told of the ones before.
     pub(crate) fn reserve(&mut self) -> (SlotKey, Fence, usize, Notes) {
         self.notes.attempt += 1;
-        let notes = Notes {
-            attempt: self.notes.attempt,
-            ended: std::mem::take(&mut self.notes.ended),
-            untried: false,
-        };
+        let ended = std::mem::take(&mut self.notes.ended);
+        let notes = Notes { ended, ..Notes::of(self.notes.attempt, false) };
         (self.slot, self.fence, self.home, notes)
     }
 }

@@ -46,7 +46,7 @@ fn parameter(list: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 /// Whether a `Content-Type` value is `application/json`, whatever its parameters.
 ///
 /// Types that only end in `+json` are other types: what they hold need not be JSON-RPC.
-pub(super) fn is_json(content_type: Option<&[u8]>) -> bool {
+pub fn is_json(content_type: Option<&[u8]>) -> bool {
     essence_is(content_type, b"application/json")
 }
 

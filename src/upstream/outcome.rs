@@ -7,6 +7,7 @@ use hyper::header;
 use super::failure::AmbiguousCause;
 use super::headers::elements;
 use super::media_type::{is_event_stream, is_json};
+use super::statuses::{StatusSet, Statuses};
 use crate::claim::Reply;
 
 /// What of a reply's head matters for settling.
@@ -37,9 +38,13 @@ impl<'h> Head<'h> {
 
 /// The rules of the server and the store that a reply is settled by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub struct Rules<'e> {
     /// The most bytes of body that are kept.
     pub reply_bytes: usize,
+    /// What the tool's effect spec makes of statuses; `None` for the contract's own table.
+    pub statuses: Option<&'e Statuses>,
+    /// Whether a retryable status may be answered by a second attempt.
+    pub may_retry: bool,
     /// `streams: record`.
     pub record_streams: bool,
     /// `fingerprint: call`: replays carry the retry's id, so its place must be certain.
@@ -59,22 +64,55 @@ pub enum Plan {
     Keep,
     /// A 2xx event stream to be recorded while it passes.
     Record,
+    /// A retryable status: held back, since a second attempt may take its place.
+    Retry,
+}
+
+/// What a status says about the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Accepted,
+    Rejected,
+    Unknown,
+}
+
+impl Rules<'_> {
+    fn class(&self, status: u16) -> Class {
+        let is = |set: fn(&Statuses) -> &StatusSet, range: std::ops::RangeInclusive<u16>| {
+            self.statuses.map_or(range.contains(&status), |own| set(own).contains(status))
+        };
+        if is(|own| &own.accepted, 200..=299) {
+            Class::Accepted
+        } else if is(|own| &own.rejected, 400..=499) {
+            Class::Rejected
+        } else {
+            Class::Unknown
+        }
+    }
+
+    fn retries(&self, status: u16) -> bool {
+        self.may_retry && self.statuses.is_some_and(|own| own.retryable.contains(status))
+    }
 }
 
 /// Decides by the head, in the order of CONTRACT section 11: the status sets, then what cannot be
 /// kept. Every status beside 2xx and 4xx is unknown, the ones that HTTP does not define included.
-pub fn plan(head: &Head<'_>, rules: &Rules) -> Plan {
-    let too_large = || head.body_len.is_some_and(|len| len > rules.reply_bytes as u64);
-    match head.status {
-        200..=299 if head.encoded => Plan::NotReplayable(NotKept::Encoded),
-        200..=299 if is_event_stream(head.content_type) && !rules.record_streams => {
-            Plan::NotReplayable(NotKept::Stream)
-        }
-        200..=299 if too_large() => Plan::NotReplayable(NotKept::TooLarge),
-        200..=299 if is_event_stream(head.content_type) => Plan::Record,
-        200..=299 => Plan::Keep,
-        400..=499 => Plan::Release,
-        _ => Plan::Unknown,
+///
+/// A retryable status is held back as far as it fits, and else settles as any other of its class.
+pub fn plan(head: &Head<'_>, rules: &Rules<'_>) -> Plan {
+    let too_large = head.body_len.is_some_and(|len| len > rules.reply_bytes as u64);
+    if rules.retries(head.status) && !too_large {
+        return Plan::Retry;
+    }
+    let stream = is_event_stream(head.content_type);
+    match rules.class(head.status) {
+        Class::Accepted if head.encoded => Plan::NotReplayable(NotKept::Encoded),
+        Class::Accepted if stream && !rules.record_streams => Plan::NotReplayable(NotKept::Stream),
+        Class::Accepted if too_large => Plan::NotReplayable(NotKept::TooLarge),
+        Class::Accepted if stream => Plan::Record,
+        Class::Accepted => Plan::Keep,
+        Class::Rejected => Plan::Release,
+        Class::Unknown => Plan::Unknown,
     }
 }
 
@@ -146,8 +184,14 @@ pub enum NotKept {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules { reply_bytes: 100, record_streams: false, replace_ids: false };
-    const RECORD: Rules = Rules { record_streams: true, ..RULES };
+    const RULES: Rules<'static> = Rules {
+        reply_bytes: 100,
+        statuses: None,
+        may_retry: false,
+        record_streams: false,
+        replace_ids: false,
+    };
+    const RECORD: Rules<'static> = Rules { record_streams: true, ..RULES };
     const JSON: Option<&[u8]> = Some(b"application/json");
     const STREAM: Option<&[u8]> = Some(b"text/event-stream; charset=utf-8");
 

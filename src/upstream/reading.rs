@@ -20,9 +20,13 @@ use crate::claim::json::{Document, JsonError};
 pub struct Reading {
     status: u16,
     content_type: Option<Bytes>,
-    rules: Rules,
-    id: RequestId,
+    reply_bytes: usize,
+    replace_ids: bool,
+    /// `None`: the reply is a vendor's, and answers no id.
+    id: Option<RequestId>,
     plan: Plan,
+    /// The plan of a retryable reply that no second attempt replaces.
+    otherwise: Plan,
     kept: BytesMut,
 }
 
@@ -41,23 +45,31 @@ pub struct Finished {
     pub outcome: Outcome,
     /// The bytes that were held back to the end and never passed.
     pub held: Bytes,
+    /// Whether a second attempt may take the place of this reply: whole, consistent, and of a
+    /// status that is retryable.
+    pub retryable: bool,
 }
 
 impl Reading {
-    /// Begins with the head of a reply to the request with this id.
-    pub fn start(head: &Head<'_>, rules: Rules, id: RequestId) -> Self {
-        let plan = plan(head, &rules);
-        let expected = match (plan, head.body_len) {
+    /// Begins with the head of a reply to the request with this id; to a vendor's request, which
+    /// has none, with `None`.
+    pub fn start(head: &Head<'_>, rules: &Rules<'_>, id: Option<RequestId>) -> Self {
+        let decided = plan(head, rules);
+        let expected = match (decided, head.body_len) {
             // Beyond the cap the plan would be another.
-            (Plan::Keep | Plan::Record, Some(len)) => usize::try_from(len).unwrap_or(0),
+            (Plan::Keep | Plan::Record | Plan::Retry, Some(len)) => {
+                usize::try_from(len).unwrap_or(0)
+            }
             _ => 0,
         };
         Self {
             status: head.status,
             content_type: head.content_type.map(Bytes::copy_from_slice),
-            rules,
+            reply_bytes: rules.reply_bytes,
+            replace_ids: rules.replace_ids,
             id,
-            plan,
+            plan: decided,
+            otherwise: plan(head, &Rules { may_retry: false, ..*rules }),
             kept: BytesMut::with_capacity(expected),
         }
     }
@@ -67,16 +79,21 @@ impl Reading {
         self.plan
     }
 
+    /// Whether the reply is held back to its end.
+    pub fn holds(&self) -> bool {
+        matches!(self.plan, Plan::Keep | Plan::Retry)
+    }
+
     /// Takes the next chunk of the body.
     pub fn push(&mut self, chunk: Bytes) -> Flow {
-        if !matches!(self.plan, Plan::Keep | Plan::Record) {
+        if !self.holds() && self.plan != Plan::Record {
             return Flow::Pass(chunk);
         }
-        let fits = chunk.len() <= self.rules.reply_bytes - self.kept.len();
+        let fits = chunk.len() <= self.reply_bytes - self.kept.len();
         // Copied, because a chunk is a slice that would keep the connection's whole read buffer
         // alive as long as the record.
         match (self.plan, fits) {
-            (Plan::Keep, true) => {
+            (Plan::Keep | Plan::Retry, true) => {
                 self.kept.extend_from_slice(&chunk);
                 Flow::Held
             }
@@ -85,7 +102,10 @@ impl Reading {
                 Flow::Pass(chunk)
             }
             (before, false) => {
-                self.plan = Plan::NotReplayable(NotKept::TooLarge);
+                self.plan = match before {
+                    Plan::Retry => self.otherwise,
+                    _ => Plan::NotReplayable(NotKept::TooLarge),
+                };
                 let mut held = std::mem::take(&mut self.kept);
                 if before == Plan::Record || held.is_empty() {
                     return Flow::Pass(chunk);
@@ -99,21 +119,28 @@ impl Reading {
     /// Settles after a clean end of the body.
     pub fn finish(mut self) -> Finished {
         let kept = std::mem::take(&mut self.kept).freeze();
+        let retryable = self.plan == Plan::Retry && self.is_consistent(&kept);
+        let held = if self.holds() { kept.clone() } else { Bytes::new() };
+        if self.plan == Plan::Retry {
+            self.plan = self.otherwise;
+        }
         let outcome = match self.plan {
             Plan::Release => Outcome::Released,
-            Plan::Unknown => Outcome::Unknown(UnknownReason::Status),
+            // What is retryable is not accepted, so nothing is left to be kept of it.
+            Plan::Unknown | Plan::Retry => Outcome::Unknown(UnknownReason::Status),
             Plan::NotReplayable(why) => Outcome::NotReplayable(why),
             Plan::Keep => match self.judge(&kept) {
                 Some(why) => Outcome::Unknown(why),
                 None => self.complete(&kept),
             },
-            Plan::Record => match event_stream::obstacle(&kept, &self.id) {
-                Some(outcome) => outcome,
-                None => self.complete(&kept),
+            Plan::Record => match self.id.as_ref().map(|id| event_stream::obstacle(&kept, id)) {
+                Some(Some(outcome)) => outcome,
+                Some(None) => self.complete(&kept),
+                // A vendor's stream answers no call.
+                None => Outcome::NotReplayable(NotKept::Stream),
             },
         };
-        let held = if self.plan == Plan::Keep { kept } else { Bytes::new() };
-        Finished { outcome, held }
+        Finished { outcome, held, retryable }
     }
 
     /// Settles after the exchange broke off: unknown, whatever the status said (CONTRACT section
@@ -135,19 +162,25 @@ impl Reading {
             }
             Err(_) => return Some(UnknownReason::NotJson),
         };
-        match self.id.classify(document.root()) {
-            Message::Answer => None,
-            _ => Some(UnknownReason::OtherId),
+        match self.id.as_ref().map(|id| id.classify(document.root())) {
+            None | Some(Message::Answer) => None,
+            Some(_) => Some(UnknownReason::OtherId),
         }
+    }
+
+    /// Whether a body is what its media type says: one that is not may be a fragment.
+    fn is_consistent(&self, body: &[u8]) -> bool {
+        !is_examined(self.status, self.content_type.as_deref(), body)
+            || Document::parse(body).is_ok()
     }
 
     fn complete(&self, body: &Bytes) -> Outcome {
         let renumbers = || replace_id(body, self.content_type.as_deref(), "0").is_some();
-        if self.rules.replace_ids && !renumbers() {
+        if self.replace_ids && !renumbers() {
             return Outcome::NotReplayable(NotKept::Unclear);
         }
         let content_type = self.content_type.clone();
-        match Reply::new(self.status, content_type, body.clone(), self.rules.reply_bytes) {
+        match Reply::new(self.status, content_type, body.clone(), self.reply_bytes) {
             Ok(reply) => Outcome::Complete(reply),
             Err(_) => Outcome::NotReplayable(NotKept::TooLarge),
         }
@@ -170,16 +203,22 @@ mod tests {
     use super::*;
 
     const CAP: usize = 64;
-    const RULES: Rules = Rules { reply_bytes: CAP, record_streams: false, replace_ids: false };
-    const RECORD: Rules = Rules { record_streams: true, ..RULES };
-    const CALL: Rules = Rules { replace_ids: true, ..RECORD };
+    const RULES: Rules<'static> = Rules {
+        reply_bytes: CAP,
+        statuses: None,
+        may_retry: false,
+        record_streams: false,
+        replace_ids: false,
+    };
+    const RECORD: Rules<'static> = Rules { record_streams: true, ..RULES };
+    const CALL: Rules<'static> = Rules { replace_ids: true, ..RECORD };
 
     const JSON: Option<&str> = Some("application/json");
     const STREAM: Option<&str> = Some("text/event-stream");
     const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     const EVENT: &str = "data: {\"id\":1,\"result\":{}}\n\n";
 
-    fn begin(status: u16, content_type: Option<&str>, rules: Rules) -> Reading {
+    fn begin(status: u16, content_type: Option<&str>, rules: Rules<'_>) -> Reading {
         let head = Head {
             status,
             content_type: content_type.map(str::as_bytes),
@@ -187,10 +226,10 @@ mod tests {
             body_len: None,
         };
         let id = Document::parse(b"1").expect("an id");
-        Reading::start(&head, rules, RequestId::new(id.root()))
+        Reading::start(&head, &rules, Some(RequestId::new(id.root())))
     }
 
-    fn settle(status: u16, content_type: Option<&str>, rules: Rules, body: &[u8]) -> Outcome {
+    fn settle(status: u16, content_type: Option<&str>, rules: Rules<'_>, body: &[u8]) -> Outcome {
         let mut reading = begin(status, content_type, rules);
         // The smallest chunks there are: no verdict may depend on where a body is cut.
         for byte in body {

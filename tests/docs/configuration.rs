@@ -15,10 +15,11 @@ use onceward::store::Occupancy;
 use crate::markdown::{code, fences, rows, section};
 
 const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("../../src/config/mod.rs"),
     include_str!("../../src/config/limits.rs"),
     include_str!("../../src/config/observe.rs"),
+    include_str!("../../src/config/receipts.rs"),
     include_str!("../../src/config/store.rs"),
     include_str!("../../src/config/tls.rs"),
 ];

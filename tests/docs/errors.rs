@@ -11,6 +11,7 @@ const PAGE: &str = include_str!("../../docs/ERRORS.md");
 const REFUSALS: &str = concat!(
     include_str!("../../src/gateway/error/request.rs"),
     include_str!("../../src/gateway/error/outcome.rs"),
+    include_str!("../../src/gateway/error/receipts.rs"),
     include_str!("../../src/gateway/error.rs"),
 );
 const AUTHORIZATION: &str = include_str!("../../src/policy/authorize.rs");

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use onceward::claim::{Limits, Millis, Reply, SlotKey, TombstoneReason};
+use onceward::claim::{Dispatch, Limits, Millis, Reply, SlotKey, TombstoneReason};
 use onceward::store::memory::MemoryStore;
 use onceward::store::{
-    Asked, Begin, Begun, Known, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
+    Asked, Begin, Begun, Clock, Known, Occupancy, ReceiptSettings, Settled, Store, StoreError,
+    StoreFuture, Ticket,
 };
 
 use crate::clock::ManualClock;
-use crate::hammer::{Setting, hammer, limits};
+use crate::hammer::{Setting, crowded, hammer, limits};
 
 /// What a wrapped store does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,12 @@ enum Wrong {
     HasTwoMinds,
     /// It keeps the reply of the first completion of a slot for all later ones.
     KeepsTheFirst,
+    /// It redispatches what does not declare it.
+    RedispatchesAll,
+    /// It redispatches nothing.
+    RedispatchesNothing,
+    /// It does not look where calls go.
+    IgnoresRoutes,
 }
 
 struct Broken {
@@ -36,8 +43,10 @@ struct Broken {
 
 impl Broken {
     fn start(wrong: Wrong, limits: Limits, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-        let inner = MemoryStore::start(limits, 2, Arc::clone(&clock) as _).expect("a thread");
-        let other = MemoryStore::start(limits, 1, clock).expect("a thread");
+        let start = |shards, clock| {
+            MemoryStore::start(limits, ReceiptSettings::default(), shards, clock).expect("a thread")
+        };
+        let (inner, other) = (start(2, Arc::clone(&clock) as Arc<dyn Clock>), start(1, clock as _));
         let (begins, replies) = (AtomicU64::new(0), Mutex::default());
         Arc::new(Self { wrong, inner, other, begins, replies })
     }
@@ -46,7 +55,14 @@ impl Broken {
         self.replies.lock().expect("no holder panics").get(&slot).cloned()
     }
 
-    async fn begin_wrongly(&self, begin: Begin) -> Result<Begun, StoreError> {
+    async fn begin_wrongly(&self, mut begin: Begin) -> Result<Begun, StoreError> {
+        let declared = begin.dispatch;
+        begin.dispatch = match self.wrong {
+            Wrong::RedispatchesAll => Dispatch { redispatch: true, ..declared },
+            Wrong::RedispatchesNothing => Dispatch { redispatch: false, ..declared },
+            Wrong::IgnoresRoutes => Dispatch { hash: None, ..declared },
+            _ => declared,
+        };
         let odd = self.begins.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.wrong == Wrong::HasTwoMinds && odd {
             return Store::begin(&*self.other, Asked::at("", begin)).await;
@@ -123,16 +139,22 @@ impl Store for Broken {
 const HISTORIES: u64 = 400;
 
 async fn refuted(what: &str, limits: Limits, start: crate::hammer::Factory<'_>) {
-    let setting = Setting { limits, slots: 16, threads: 3, begins: 8 };
+    let setting = Setting { slots: 16, ..crowded(limits) };
     assert!(hammer(setting, start, HISTORIES).await.is_err(), "{what} passes for a store");
 }
 
 #[tokio::test]
 async fn broken_stores_are_refuted() {
     let tight = limits((3, 3), (3, 3), (3, 3), 3);
-    for wrong in
-        [Wrong::RemembersTheGone, Wrong::FreesTheUnknown, Wrong::HasTwoMinds, Wrong::KeepsTheFirst]
-    {
+    for wrong in [
+        Wrong::RemembersTheGone,
+        Wrong::FreesTheUnknown,
+        Wrong::HasTwoMinds,
+        Wrong::KeepsTheFirst,
+        Wrong::RedispatchesAll,
+        Wrong::RedispatchesNothing,
+        Wrong::IgnoresRoutes,
+    ] {
         let start =
             move |limits: Limits, clock: Arc<ManualClock>| Broken::start(wrong, limits, clock);
         refuted(&format!("a store that {wrong:?}"), tight, &start).await;
@@ -154,7 +176,8 @@ async fn a_store_with_other_limits_is_refuted() {
     ];
     for other in others {
         let start = move |_: Limits, clock: Arc<ManualClock>| {
-            MemoryStore::start(other, 2, clock).expect("a thread") as Arc<dyn Store>
+            let receipts = ReceiptSettings::default();
+            MemoryStore::start(other, receipts, 2, clock).expect("a thread") as Arc<dyn Store>
         };
         refuted(&format!("a store with {other:?}"), judged, &start).await;
     }

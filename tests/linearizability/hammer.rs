@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use onceward::claim::{Limits, Millis, Reply, Settled, TombstoneReason};
+use onceward::claim::{Begin, Dispatch, Limits, Millis, Reply, Settled, TombstoneReason};
 use onceward::store::{Asked, Begun, Store, StoreError, Ticket};
 
 use crate::checker::is_linearizable;
 use crate::clock::ManualClock;
+use crate::dispatches::DISPATCHES;
 use crate::history::{Answer, Call, Operation, Recorder, Told};
 use crate::naive::{End, begin_on};
 
@@ -27,6 +28,8 @@ pub struct Setting {
     pub threads: u64,
     /// Begins of each thread in one history.
     pub begins: u64,
+    /// Whether begins declare where their calls go, and redispatch.
+    pub routes: bool,
 }
 
 /// What the histories held.
@@ -52,7 +55,7 @@ impl std::fmt::Debug for Refuted {
 
 /// Four principals of two scopes each, in a store with room for less than their records.
 pub fn crowded(limits: Limits) -> Setting {
-    Setting { limits, slots: 32, threads: 3, begins: 8 }
+    Setting { limits, slots: 32, threads: 3, begins: 8, routes: true }
 }
 
 /// Asserts that a store is linearizable, in histories of operations that do overlap.
@@ -110,11 +113,12 @@ fn record(
             let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ thread << 56);
             let (recorder, start) = (&recorder, &start);
             scope.spawn(move || {
-                let mut caller = Caller { store, clock, recorder, random, held: Vec::new() };
+                let mut caller =
+                    Caller { setting, store, clock, recorder, random, held: Vec::new() };
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
                 let runtime = runtime.expect("a runtime");
                 start.wait();
-                runtime.block_on(caller.run(setting));
+                runtime.block_on(caller.run());
             });
         }
     });
@@ -136,6 +140,7 @@ impl Random {
 
 /// One thread's caller.
 struct Caller<'r> {
+    setting: Setting,
     store: &'r Arc<dyn Store>,
     clock: &'r ManualClock,
     recorder: &'r Recorder<'r>,
@@ -145,12 +150,13 @@ struct Caller<'r> {
 }
 
 impl Caller<'_> {
-    async fn run(&mut self, setting: Setting) {
-        for _ in 0..setting.begins {
+    async fn run(&mut self) {
+        for _ in 0..self.setting.begins {
             if self.random.below(6) == 0 {
                 self.clock.advance(1 + self.random.below(3));
             }
-            self.begin(setting.slots).await;
+            self.begin().await;
+            self.reserve().await;
             if !self.held.is_empty() && self.random.below(3) > 0 {
                 self.settle().await;
             }
@@ -160,11 +166,29 @@ impl Caller<'_> {
         }
     }
 
-    async fn begin(&mut self, slots: u8) {
-        let slot = self.random.below(u64::from(slots)) as u8;
+    /// Reserves another attempt under a claim, now and then: whoever holds it may.
+    async fn reserve(&mut self) {
+        if self.random.below(4) == 0
+            && let Some((_, ticket)) = self.held.last_mut()
+        {
+            assert_eq!(self.store.reserve_attempt(ticket).await, Ok(Settled::Done));
+        }
+    }
+
+    fn dispatch(&mut self) -> Dispatch {
+        match self.setting.routes {
+            true => DISPATCHES[self.random.below(DISPATCHES.len() as u64) as usize],
+            false => Dispatch::UNDECLARED,
+        }
+    }
+
+    async fn begin(&mut self) {
+        let slot = self.random.below(u64::from(self.setting.slots)) as u8;
         let hash = u8::from(self.random.below(8) == 0);
-        let pending = self.recorder.call(Call::Begin { slot, hash });
-        let mut asking = self.store.begin(Asked::at(DOMAIN, begin_on(slot, hash)));
+        let dispatch = self.dispatch();
+        let pending = self.recorder.call(Call::Begin { slot, hash, dispatch });
+        let begin = Begin { dispatch, ..begin_on(slot, hash) };
+        let mut asking = self.store.begin(Asked::at(DOMAIN, begin));
         let begun = if self.random.below(16) == 0 {
             match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(begun) => begun,
@@ -184,7 +208,7 @@ impl Caller<'_> {
             }
             Ok(Begun::Replay(reply)) => Told::Replay(claim_of(&reply)),
             Ok(Begun::Conflict) => Told::Conflict,
-            Ok(Begun::OtherRoute) => panic!("no route was declared"),
+            Ok(Begun::OtherRoute) => Told::OtherRoute,
             Ok(Begun::InFlight) => Told::InFlight,
             Ok(Begun::Unknown) => Told::Tombstone { unknown: true },
             Ok(Begun::NotReplayable) => Told::Tombstone { unknown: false },
@@ -203,6 +227,8 @@ impl Caller<'_> {
             0 | 1 => End::Unknown,
             2 => End::NotReplayable,
             3 | 4 => End::Release,
+            // Where there are redispatches, there must be something to take again.
+            5..=8 if self.setting.routes => End::Unknown,
             _ => End::Complete,
         };
         let pending = self.recorder.call(Call::Settle { claim, end });

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use onceward::claim::CapacityLimit;
+use onceward::claim::{CapacityLimit, Dispatch};
 use onceward::store::Clock;
 
 use crate::clock::ManualClock;
@@ -12,10 +12,12 @@ use crate::naive::End;
 /// What a caller can tell of the answer to a begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
+    /// A redispatch is one too.
     First,
     /// The reply of this claim.
     Replay(u64),
     Conflict,
+    OtherRoute,
     InFlight,
     Tombstone {
         unknown: bool,
@@ -26,7 +28,7 @@ pub enum Told {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// A begin on a slot with a request, by number; the operation's own number is its claim's.
-    Begin { slot: u8, hash: u8 },
+    Begin { slot: u8, hash: u8, dispatch: Dispatch },
     /// The settle of a claim.
     Settle { claim: u64, end: End },
 }

@@ -11,6 +11,8 @@
 mod broken;
 mod checker;
 mod clock;
+#[path = "../store_model/dispatches.rs"]
+mod dispatches;
 mod hammer;
 mod history;
 mod memory;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use onceward::claim::Limits;
-use onceward::store::Store;
 use onceward::store::memory::MemoryStore;
+use onceward::store::{ReceiptSettings, Store};
 
 use crate::clock::ManualClock;
 use crate::hammer::{self, Setting, crowded, limits};
@@ -13,7 +13,9 @@ use crate::hammer::{self, Setting, crowded, limits};
 const HISTORIES: u64 = 400;
 
 fn memory(shards: usize) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn Store> {
-    move |limits, clock| MemoryStore::start(limits, shards, clock).expect("a thread")
+    move |limits, clock| {
+        MemoryStore::start(limits, ReceiptSettings::default(), shards, clock).expect("a thread")
+    }
 }
 
 async fn check(name: &str, setting: Setting, shards: usize) {
@@ -37,6 +39,13 @@ async fn at_the_caps_of_scopes_and_principals() {
     check("the caps of scopes and principals, one shard", narrow, 1).await;
     let both = Setting { slots: 16, ..crowded(limits((3, 3), (3, 2), (2, 2), 2)) };
     check("all caps at once, two shards", both, 2).await;
+}
+
+#[tokio::test]
+async fn where_unknown_calls_are_taken_again() {
+    let limits = limits((4, 2), (3, 2), (3, 1), 3);
+    let tight = Setting { slots: 6, threads: 4, ..crowded(limits) };
+    check("redispatch, one in flight of a scope, two shards", tight, 2).await;
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use onceward::claim::{
     Begin, CompletionSeq, Fence, Limits, Millis, Reply, RequestHash, Settled, TombstoneReason,
 };
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{Asked, Begun, Store, Ticket};
+use onceward::store::{Asked, Begun, ReceiptSettings, Store, Ticket};
 use redis::Commands;
 
 use crate::hammer::{DOMAIN, Random, limits};
@@ -52,6 +52,7 @@ impl World {
             connect_timeout: Duration::from_secs(20),
             timeout: Duration::from_secs(20),
             dispatch_margin: lease / 4,
+            receipts: ReceiptSettings::default(),
         };
         let store = RedisStore::start(limits, &settings, []).expect("a thread");
         let (asked, answered) = (Vec::new(), Vec::new());
@@ -123,7 +124,7 @@ fn view(begin: &Begin, fields: &BTreeMap<String, Vec<u8>>, ttl: Millis) -> Recor
     let until = number(fields, "until");
     let expires = Millis(until);
     let state = match &fields["state"][..] {
-        b"flying" => StateView::InFlight,
+        b"flying" => StateView::InFlight { again: false },
         b"completed" => {
             let body = fields["body"].clone().into();
             let reply = Arc::new(Reply::new(200, None, body, 64).expect("a small body"));
@@ -140,7 +141,8 @@ fn view(begin: &Begin, fields: &BTreeMap<String, Vec<u8>>, ttl: Millis) -> Recor
         scope: begin.scope,
         principal: begin.principal,
         hash: RequestHash::from_bytes(fields["hash"][..].try_into().expect("a digest")),
-        fence: Fence(u64::from_le_bytes(fields["ticket"][..8].try_into().expect("8 bytes"))),
+        dispatch: None,
+        fence: Some(Fence(u64::from_le_bytes(fields["ticket"][..8].try_into().expect("8 bytes")))),
         state,
     }
 }
@@ -176,7 +178,7 @@ async fn begin(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) {
     let begun = world.store.begin(Asked::at(DOMAIN, begin)).await.expect("an answer");
     world.answered.push(call);
     let after = world.records();
-    invariant::p1_one_execution(&before, &after, now)
+    invariant::p1_one_execution(&before, &after, now, &[])
         .or_else(|error| {
             // Its own slot may be taken again, but only where no record stood.
             let stood = before.iter().any(|r| r.slot == begin.slot && r.stands(now));
@@ -213,7 +215,7 @@ async fn settle(world: &mut World, random: &mut Random, held: &mut Vec<Ticket>) 
         records.iter().filter(|record| record.slot != slot).cloned().collect::<Vec<_>>()
     };
     assert_eq!(others(&before), others(&after), "a settle changes its own record alone");
-    invariant::p1_one_execution(&before, &after, now).expect("P1");
+    invariant::p1_one_execution(&before, &after, now, &[]).expect("P1");
     counted(world, &after).expect("P2 and P3");
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use onceward::claim::Limits;
-use onceward::store::Store;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
+use onceward::store::{ReceiptSettings, Store};
 
 use crate::clock::ManualClock;
 use crate::hammer::{self, DOMAIN, Setting, crowded, limits};
@@ -14,6 +14,9 @@ use crate::redis_server::RedisServer;
 
 /// Of each store below.
 const HISTORIES: u64 = 60;
+
+/// Whether this store pins where calls go, and redispatches.
+const ROUTES: bool = false;
 
 /// A stamp that the server's clock does not reach in our time, in microseconds: from there on a
 /// domain's time is what the test makes it, and a microsecond for each script. The histories'
@@ -45,6 +48,7 @@ fn redis(server: &RedisServer) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn S
             connect_timeout: Duration::from_secs(20),
             timeout: Duration::from_secs(20),
             dispatch_margin: Duration::from_secs(1),
+            receipts: ReceiptSettings::default(),
         };
         RedisStore::start(limits, &settings, []).expect("a thread") as Arc<dyn Store>
     }
@@ -52,6 +56,7 @@ fn redis(server: &RedisServer) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn S
 
 async fn check(name: &str, setting: Setting) {
     let server = RedisServer::start();
+    let setting = Setting { routes: ROUTES, ..setting };
     hammer::check(name, setting, &redis(&server), HISTORIES).await;
 }
 

@@ -1,11 +1,11 @@
 //! The checker on histories written by hand.
 
-use onceward::claim::CapacityLimit;
+use onceward::claim::{CapacityLimit, Dispatch, Pin};
 
 use crate::checker::is_linearizable;
 use crate::hammer::limits;
 use crate::history::{Answer, Call, NEVER, Operation, Told};
-use crate::naive::End;
+use crate::naive::{End, to};
 
 /// One record in the whole store.
 fn check(history: &[Operation]) -> bool {
@@ -13,7 +13,11 @@ fn check(history: &[Operation]) -> bool {
 }
 
 fn begin(number: u64, slot: u8, time: (u64, u64), told: Told) -> Operation {
-    let call = Call::Begin { slot, hash: 0 };
+    begin_to(number, slot, Dispatch::UNDECLARED, time, told)
+}
+
+fn begin_to(number: u64, slot: u8, dispatch: Dispatch, time: (u64, u64), told: Told) -> Operation {
+    let call = Call::Begin { slot, hash: 0, dispatch };
     operation(number, call, time, Answer::Begun(told))
 }
 
@@ -72,6 +76,49 @@ fn a_begin_that_was_given_up_may_hold_its_slot_for_a_while() {
     assert!(check(&history));
     let twice = [left, begin(1, 1, (1, 2), Told::First), begin(2, 2, (3, 4), Told::First)];
     assert!(!check(&twice), "the second one is still in flight");
+}
+
+#[test]
+fn an_unknown_call_is_taken_again_where_that_is_declared_and_never_freed() {
+    let again = to(0, Pin::Free, true);
+    let history = |dispatch, told, then: &[Operation]| {
+        let mut history = vec![
+            begin_to(0, 0, again, (0, 1), Told::First),
+            settle(1, 0, End::Unknown, (2, 3)),
+            begin_to(2, 0, dispatch, (4, 5), told),
+        ];
+        history.extend_from_slice(then);
+        check(&history)
+    };
+    let unknown = Told::Tombstone { unknown: true };
+    assert!(history(again, Told::First, &[]));
+    assert!(!history(again, unknown, &[]));
+    assert!(history(to(0, Pin::Free, false), unknown, &[]));
+    assert!(!history(to(0, Pin::Free, false), Told::First, &[]), "it was not declared");
+    assert!(history(to(1, Pin::Free, true), Told::OtherRoute, &[]));
+    assert!(!history(to(1, Pin::Free, true), Told::First, &[]), "it would go elsewhere");
+
+    let released = settle(3, 2, End::Release, (6, 7));
+    let last = |told| begin(4, 0, (8, 9), told);
+    assert!(history(again, Told::First, &[released, last(unknown)]));
+    assert!(!history(again, Told::First, &[released, last(Told::First)]));
+}
+
+#[test]
+fn a_redispatch_that_was_given_up_is_unknown_again() {
+    let again = to(0, Pin::Free, true);
+    let left = begin_to(2, 0, again, (4, NEVER), Told::First);
+    let history = |told| {
+        [
+            begin_to(0, 0, again, (0, 1), Told::First),
+            settle(1, 0, End::Unknown, (2, 3)),
+            Operation { answer: Answer::None, ..left },
+            begin(3, 0, (5, 6), told),
+        ]
+    };
+    assert!(check(&history(Told::InFlight)));
+    assert!(check(&history(Told::Tombstone { unknown: true })));
+    assert!(!check(&history(Told::First)), "its release frees nothing");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What one operation may do, by the sequential model.
 
-use onceward::claim::Limits;
+use onceward::claim::{Begin, Limits};
 
 use crate::history::{Answer, Call, Operation, Told};
 use crate::naive::{self, End, Naive, Record, begin_on};
@@ -12,8 +12,8 @@ pub struct State {
     records: Vec<Record>,
     /// The number of the next completion.
     order: u64,
-    /// Claims won by begins that were given up: each is released sooner or later.
-    unclaimed: Vec<u64>,
+    /// Claims won by begins that were given up, with when: each is released sooner or later.
+    unclaimed: Vec<(u64, (u64, u64))>,
 }
 
 pub struct Spec {
@@ -31,13 +31,15 @@ impl Spec {
     /// what expired in that interval may still have counted for a begin, each record by itself.
     pub fn after(&self, state: &State, operation: &Operation) -> Vec<State> {
         match operation.call {
-            Call::Begin { slot, hash } => self.after_begin(state, operation, slot, hash),
+            Call::Begin { slot, hash, dispatch } => {
+                let begin = Begin { dispatch, ..begin_on(slot, hash) };
+                self.after_begin(state, operation, &begin)
+            }
             Call::Settle { claim, end } => self.after_settle(state, operation, claim, end),
         }
     }
 
-    fn after_begin(&self, state: &State, operation: &Operation, slot: u8, hash: u8) -> Vec<State> {
-        let begin = begin_on(slot, hash);
+    fn after_begin(&self, state: &State, operation: &Operation, begin: &Begin) -> Vec<State> {
         let (from, to) = operation.clock;
         let open: Vec<_> = state
             .records
@@ -53,7 +55,7 @@ impl Spec {
             };
             let (mut records, gone): (Vec<_>, Vec<_>) =
                 state.records.iter().cloned().partition(counts);
-            let answer = self.naive.begin(&mut records, from, &begin, operation.number);
+            let answer = self.naive.begin(&mut records, from, begin, operation.number);
             let told = told(answer);
             let given_up = operation.answer == Answer::None;
             if !given_up && operation.answer != Answer::Begun(told) {
@@ -66,7 +68,7 @@ impl Spec {
                 after.records.extend(left);
                 after.records.sort_unstable_by_key(|record| record.claim);
                 if given_up {
-                    after.unclaimed.push(operation.number);
+                    after.unclaimed.push((operation.number, operation.clock));
                 }
             } else {
                 after.records.clone_from(&state.records);
@@ -96,9 +98,10 @@ impl Spec {
                 _ => done,
             };
             if as_told {
-                next.push(after);
+                next.push(after.clone());
             }
-            if !done || end == End::Release {
+            // When a record went, nothing tells any more.
+            if !done || after.records.iter().all(|record| record.claim != claim) {
                 break;
             }
         }
@@ -107,13 +110,19 @@ impl Spec {
 
     /// The states that the release of a claim nobody took may lead to.
     pub fn after_release(&self, state: &State) -> Vec<State> {
-        let released = state.unclaimed.iter().map(|claim| {
-            let mut after = state.clone();
-            after.unclaimed.retain(|other| other != claim);
-            self.naive.settle(&mut after.records, 0, *claim, End::Release, 0);
-            after
-        });
-        released.collect()
+        let mut next = Vec::new();
+        for (claim, (from, to)) in &state.unclaimed {
+            let claimed = state.records.iter().find(|record| record.claim == *claim);
+            // A redispatch leaves a tombstone, which stands from then on.
+            let until = if claimed.is_some_and(|record| record.again) { *to } else { *from };
+            for instant in *from..=until {
+                let mut after = state.clone();
+                after.unclaimed.retain(|(other, _)| other != claim);
+                self.naive.settle(&mut after.records, instant, *claim, End::Release, 0);
+                next.push(after);
+            }
+        }
+        next
     }
 
     /// Forgets what no operation with a clock from `now` on can see.
@@ -124,9 +133,10 @@ impl Spec {
 
 fn told(answer: naive::Answer) -> Told {
     match answer {
-        naive::Answer::First { .. } => Told::First,
+        naive::Answer::First { .. } | naive::Answer::Redispatched { .. } => Told::First,
         naive::Answer::Replay { claim } => Told::Replay(claim),
         naive::Answer::Conflict => Told::Conflict,
+        naive::Answer::OtherRoute => Told::OtherRoute,
         naive::Answer::InFlight => Told::InFlight,
         naive::Answer::Tombstone { unknown } => Told::Tombstone { unknown },
         naive::Answer::Capacity(limit) => Told::Capacity(limit),

@@ -20,13 +20,15 @@ pub enum Event {
     LookAgain,
     Replay,
     StaleSettle,
+    Redispatched,
+    OtherRoute,
     Hit,
     Death,
     Orphaned,
     Unavailable,
 }
 
-const EVENTS: [Event; 16] = [
+const EVENTS: [Event; 18] = [
     Event::First,
     Event::OwnEviction,
     Event::RemoteEviction,
@@ -39,6 +41,8 @@ const EVENTS: [Event; 16] = [
     Event::LookAgain,
     Event::Replay,
     Event::StaleSettle,
+    Event::Redispatched,
+    Event::OtherRoute,
     Event::Hit,
     Event::Death,
     Event::Orphaned,

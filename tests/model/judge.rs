@@ -60,9 +60,12 @@ impl State {
             progress => self.note("P5", format!("{call:?} is answered after {progress:?}")),
         }
         self.clients[client].progress = Progress::Answered;
-        if let Outcome::First(fence) = *outcome {
+        if let Outcome::First(fence) | Outcome::Redispatched { fence, .. } = *outcome {
             self.clients[client].claim = Claim::Held(fence);
         }
+        let redispatched = matches!(outcome, Outcome::Redispatched { .. });
+        store.coverage.note(Event::Redispatched, redispatched);
+        store.coverage.note(Event::OtherRoute, *outcome == Outcome::OtherRoute);
         store.coverage.note(Event::First, matches!(outcome, Outcome::First(_)));
         store.coverage.note(Event::Replay, matches!(outcome, Outcome::Replay(_)));
         store.coverage.note(Event::Refused, matches!(outcome, Outcome::Capacity(_)));
@@ -75,11 +78,7 @@ impl State {
         let Some(entry) = self.memory.index.get(&begin.slot) else {
             return;
         };
-        let outcome = if entry.hash == begin.hash {
-            Outcome::Replay(entry.reply.clone())
-        } else {
-            Outcome::Conflict
-        };
+        let outcome = entry.answer(&begin);
         let call = CallId(client as u64);
         self.clients[client].asked_at = self.now;
         self.commit(store, call, &outcome, None);
@@ -337,9 +336,12 @@ pub fn views(store: &Store, model: &[Record]) -> Vec<RecordView> {
             scope: record.begin.scope,
             principal: record.begin.principal,
             hash: record.begin.hash,
-            fence: Fence(record.claim),
+            dispatch: record.begin.dispatch.hash,
+            fence: Some(Fence(record.claim)),
             state: match record.state {
-                In::InFlight | In::Lost { in_flight: true } => StateView::InFlight,
+                In::InFlight | In::Lost { in_flight: true } => {
+                    StateView::InFlight { again: record.again }
+                }
                 In::Lost { in_flight: false } => tombstone(true, Millis::NEVER),
                 In::Tombstone { unknown, expires } => tombstone(unknown, Millis(expires)),
                 In::Completed { order, expires } => StateView::Completed {

@@ -115,7 +115,7 @@ impl State {
                 StateView::Completed { expires, .. } | StateView::Tombstone { expires, .. } => {
                     Some(expires)
                 }
-                StateView::InFlight => None,
+                StateView::InFlight { .. } => None,
             });
             let expected = (oldest.min(), expiry.min().unwrap_or(Millis::NEVER));
             let published = self.memory.published[shard];

@@ -14,15 +14,7 @@ use std::sync::Arc;
 use onceward::claim::counts::{Counts, Full, InFlightFull, Room, StoreCaps};
 use onceward::claim::protocol::ShardId;
 use onceward::claim::shared::{Home, Shared};
-use onceward::claim::{Completion, CompletionSeq, Limits, Millis, Reply, RequestHash, SlotKey};
-
-/// An entry of the read index.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Entry {
-    pub hash: RequestHash,
-    pub expires: Millis,
-    pub reply: Arc<Reply>,
-}
+use onceward::claim::{Completion, CompletionSeq, Limits, Millis, SlotKey};
 
 /// What one shard publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +32,7 @@ pub struct Memory {
     pub published: Vec<Published>,
     /// The completed records that each shard counts beside the word, for its own death.
     own_completed: Vec<u32>,
-    pub index: BTreeMap<SlotKey, Entry>,
+    pub index: BTreeMap<SlotKey, Arc<Completion>>,
 }
 
 impl Memory {
@@ -69,6 +61,7 @@ pub enum Seen {
     Start(Result<(), Full>),
     Evict(Result<(), InFlightFull>),
     Room(Result<Room, InFlightFull>),
+    Redispatch(Result<(), InFlightFull>),
     Seq(CompletionSeq),
     Oldest(Option<CompletionSeq>),
     Expiry(Millis),
@@ -255,6 +248,14 @@ impl Home for Access<'_> {
         saw!(self.access(act), Room)
     }
 
+    fn redispatch(&mut self) -> Result<(), InFlightFull> {
+        let act = |memory: &mut Memory| {
+            let next = memory.counts.redispatch(memory.caps);
+            Seen::Redispatch(next.map(|next| memory.counts = next))
+        };
+        saw!(self.access(act), Redispatch)
+    }
+
     fn complete(&mut self, expires: Millis) -> CompletionSeq {
         let me = self.me().0;
         if self.run.borrow().own.oldest.is_none() {
@@ -299,10 +300,8 @@ impl Home for Access<'_> {
 
     /// Not a point of its own: who misses an entry asks the shard, as anybody may at any time.
     fn show(&mut self, completion: &Arc<Completion>) {
-        let Completion { claim, expires, reply } = &**completion;
-        let entry = Entry { hash: claim.hash, expires: *expires, reply: Arc::clone(reply) };
         self.take(false, |memory| {
-            memory.index.insert(claim.slot, entry);
+            memory.index.insert(completion.claim.slot, Arc::clone(completion));
             Seen::Nothing
         });
     }

@@ -1,7 +1,7 @@
 //! What one exploration is bounded by.
 
 use onceward::claim::protocol::ShardId;
-use onceward::claim::{Begin, Limits, Millis};
+use onceward::claim::{Begin, Dispatch, Limits, Millis};
 
 use crate::naive::{End, SCOPES_PER_PRINCIPAL, SLOTS_PER_SCOPE, begin_on};
 
@@ -23,6 +23,8 @@ pub struct Setting {
     pub limits: Limits,
     /// Each begins once, at any time: on this slot, with this request.
     pub clients: &'static [(u8, u8)],
+    /// Where each client's call goes; those beyond the last declare nothing.
+    pub dispatches: &'static [Dispatch],
     /// How a claim may end, any of them; a dropped ticket ends as unknown, a caller that left
     /// before its answer came as released.
     pub ends: &'static [End],
@@ -43,7 +45,8 @@ pub struct Setting {
 impl Setting {
     pub fn begin(&self, client: usize) -> Begin {
         let (slot, hash) = self.clients[client];
-        begin_on(slot, hash)
+        let dispatch = self.dispatches.get(client).copied().unwrap_or(Dispatch::UNDECLARED);
+        Begin { dispatch, ..begin_on(slot, hash) }
     }
 
     pub fn shard_of(&self, client: usize) -> ShardId {

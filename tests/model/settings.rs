@@ -1,11 +1,15 @@
 //! The settings that are explored.
 
+use onceward::claim::{Dispatch, Pin};
+
 use crate::coverage::Event::{
-    CoordinatorRoom, Death, Hit, LookAgain, NotTheOldest, Orphaned, OwnEviction, Refused,
-    RefusedWaiter, RemoteEviction, RemoteRoom, Replay, StaleSettle, SweepRequest, Unavailable,
+    CoordinatorRoom, Death, Hit, LookAgain, NotTheOldest, Orphaned, OtherRoute, OwnEviction,
+    Redispatched, Refused, RefusedWaiter, RemoteEviction, RemoteRoom, Replay, StaleSettle,
+    SweepRequest, Unavailable,
 };
 use crate::explore;
 use crate::naive::End::{self, Complete, Release, Unknown};
+use crate::naive::to;
 use crate::setting::{Grain, Setting, caps, store_caps};
 
 /// Slots of four principals. Of two shards, the even ones are in the one and the odd ones in the
@@ -17,6 +21,10 @@ const P3: u8 = 24;
 /// A slot in another scope of the same principal.
 const OTHER_SCOPE: u8 = 4;
 
+/// A tool that may be sent again after an unknown outcome, and the same one moved elsewhere.
+const AGAIN: Dispatch = to(0, Pin::Free, true);
+const ELSEWHERE: Dispatch = to(1, Pin::Always, true);
+
 const ANY: &[End] = &[Complete, Unknown, Release];
 
 fn by_message(name: &'static str) -> Setting {
@@ -26,6 +34,7 @@ fn by_message(name: &'static str) -> Setting {
         shards: 2,
         limits: store_caps(2, 2),
         clients: &[],
+        dispatches: &[],
         ends: &[Complete],
         ticks: 0,
         deaths: 0,
@@ -54,6 +63,60 @@ fn small_settings() {
     let limits = store_caps(1, 1);
     let setting = Setting { clients, limits, ends: ANY, twice: true, ..by_message("one slot") };
     explore(setting, &[Replay, StaleSettle]);
+
+    let setting = Setting {
+        clients: &[(P0, 0), (P0, 0), (P0, 0), (P1, 0)],
+        dispatches: &[AGAIN, AGAIN, ELSEWHERE],
+        limits: store_caps(2, 1),
+        ends: ANY,
+        twice: true,
+        ..by_message("a redispatch, one in flight")
+    };
+    explore(setting, &[Redispatched, OtherRoute, StaleSettle, Refused]);
+}
+
+#[test]
+#[ignore = "needs optimisation: just model"]
+fn redispatches() {
+    let setting = Setting {
+        clients: &[(P0, 0), (P0, 0), (P0, 0), (P1, 0)],
+        dispatches: &[AGAIN, AGAIN, AGAIN],
+        limits: store_caps(2, 1),
+        ends: ANY,
+        ticks: 2,
+        hits: true,
+        ..by_message("redispatches, one in flight, expiry")
+    };
+    explore(setting, &[Redispatched, Refused, Replay, Hit]);
+
+    // One that waits for room in the store, and a redispatch of its principal behind it.
+    let setting = Setting {
+        clients: &[(P0, 0), (P1, 0), (P0 + 1, 0), (P0, 0)],
+        dispatches: &[AGAIN, AGAIN, AGAIN, AGAIN],
+        limits: caps((2, 2), (2, 1), (2, 1), 2),
+        ends: ANY,
+        ..by_message("a redispatch behind a waiter")
+    };
+    explore(setting, &[Redispatched, RemoteEviction, Refused]);
+
+    let setting = Setting {
+        clients: &[(P0, 0), (P0, 0), (P1, 0), (P2, 0)],
+        dispatches: &[AGAIN, AGAIN],
+        limits: store_caps(2, 1),
+        ends: &[Complete, Unknown],
+        ..by_access("a redispatch, one in flight, by access")
+    };
+    explore(setting, &[Redispatched, Refused]);
+
+    let setting = Setting {
+        clients: &[(P0, 0), (P0, 0), (P1, 0)],
+        dispatches: &[AGAIN, AGAIN],
+        ends: ANY,
+        deaths: 1,
+        ticks: 1,
+        ..by_message("a redispatch and a death")
+    };
+    explore(setting, &[Redispatched, Death]);
 }
 
 #[test]

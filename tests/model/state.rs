@@ -6,8 +6,8 @@ use std::hash::Hash;
 use onceward::claim::coordinator::Coordinator;
 use onceward::claim::invariant::{p1_one_execution, p6_stale_changes_nothing};
 use onceward::claim::protocol::{
-    CallId, CoordinatorDecision, Incarnation, RequestId, ShardDecision, ShardId, ToCoordinator,
-    ToShard, Waiter,
+    CallId, CoordinatorDecision, Incarnation, Outcome, RequestId, ShardDecision, ShardId,
+    ToCoordinator, ToShard, Waiter,
 };
 use onceward::claim::shard::Shard;
 use onceward::claim::{Fence, Millis, Settled, SlotKey};
@@ -330,7 +330,15 @@ impl State {
         let after = machine.seal();
         let clock = after.machine.now();
         seat.machine = Some(after.clone());
-        if let Err(violation) = p1_one_execution(&before.records, &after.records, clock) {
+        let taken_again = decisions.iter().filter_map(|decision| match decision {
+            ShardDecision::Begun { call, outcome: Outcome::Redispatched { .. } } => {
+                Some(store.setting.begin(call.0 as usize))
+            }
+            _ => None,
+        });
+        let taken_again: Vec<_> = taken_again.collect();
+        let (records, next) = (&before.records, &after.records);
+        if let Err(violation) = p1_one_execution(records, next, clock, &taken_again) {
             self.note(violation.property, violation.detail);
         }
         for decision in decisions {

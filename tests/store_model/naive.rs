@@ -3,8 +3,8 @@
 
 use onceward::claim::protocol::Outcome;
 use onceward::claim::{
-    Begin, CapacityLimit, Dispatch, Limits, PrincipalId, RequestHash, ScopeId, SlotKey,
-    TombstoneReason,
+    Begin, CapacityLimit, Dispatch, DispatchHash, Limits, Pin, PrincipalId, RequestHash, ScopeId,
+    SlotKey, TombstoneReason,
 };
 
 /// The limits as plain numbers.
@@ -35,16 +35,29 @@ pub struct Record {
     pub begin: Begin,
     /// Which claim wrote it; also what its reply says.
     pub claim: u64,
+    /// Whether that claim came by a redispatch.
+    pub again: bool,
     pub state: State,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    First { evicted: Option<SlotKey> },
-    Replay { claim: u64 },
+    First {
+        evicted: Option<SlotKey>,
+    },
+    /// The slot of an unknown outcome is taken again; of this claim.
+    Redispatched {
+        before: u64,
+    },
+    Replay {
+        claim: u64,
+    },
     Conflict,
+    OtherRoute,
     InFlight,
-    Tombstone { unknown: bool },
+    Tombstone {
+        unknown: bool,
+    },
     Capacity(CapacityLimit),
 }
 
@@ -83,36 +96,31 @@ impl Record {
 impl Naive {
     /// Decides a begin; if it is the first, writes its record as claim `claim`.
     pub fn begin(&self, records: &mut Vec<Record>, now: u64, begin: &Begin, claim: u64) -> Answer {
-        let standing: Vec<&Record> = records.iter().filter(|r| r.stands(now)).collect();
-        if let Some(record) = standing.iter().find(|r| r.begin.slot == begin.slot) {
-            return held(record, begin.hash);
+        if let Some(at) = records.iter().position(|r| r.stands(now) && r.begin.slot == begin.slot) {
+            return self.held(records, at, now, begin, claim);
         }
+        let standing: Vec<&Record> = records.iter().filter(|r| r.stands(now)).collect();
         let answer = self.admit(&standing, begin);
         if let Answer::First { evicted } = answer {
             records.retain(|r| Some(r.begin.slot) != evicted && r.begin.slot != begin.slot);
-            records.push(Record { begin: *begin, claim, state: State::InFlight });
+            let state = State::InFlight;
+            records.push(Record { begin: *begin, claim, again: false, state });
         }
         answer
     }
 
     fn admit(&self, standing: &[&Record], begin: &Begin) -> Answer {
+        if let Some(limit) = self.in_flight_full(standing, begin) {
+            return Answer::Capacity(limit);
+        }
         let l = &self.limits;
         let of_scope: Vec<_> =
             standing.iter().filter(|r| r.begin.scope == begin.scope).copied().collect();
         let of_principal: Vec<_> =
             standing.iter().filter(|r| r.begin.principal == begin.principal).copied().collect();
-        let flying = |records: &[&Record]| records.iter().filter(|r| r.in_flight()).count() as u32;
-        if flying(&of_scope) >= l.scope_in_flight {
-            return Answer::Capacity(CapacityLimit::ScopeInFlight);
-        }
-        if flying(&of_principal) >= l.principal_in_flight {
-            return Answer::Capacity(CapacityLimit::PrincipalInFlight);
-        }
-        if flying(standing) >= l.in_flight {
-            return Answer::Capacity(CapacityLimit::StoreInFlight);
-        }
         let tombs = of_scope.iter().filter(|r| r.tombstone()).count() as u32;
-        if tombs + flying(&of_scope) >= l.scope_tombstones {
+        let reserved = of_scope.iter().filter(|r| r.in_flight()).count() as u32;
+        if tombs + reserved >= l.scope_tombstones {
             return Answer::Capacity(CapacityLimit::ScopeTombstones);
         }
         for (records, cap, limit) in [
@@ -130,6 +138,59 @@ impl Naive {
             }
         }
         Answer::First { evicted: None }
+    }
+
+    /// Step 2.
+    fn in_flight_full(&self, standing: &[&Record], begin: &Begin) -> Option<CapacityLimit> {
+        let flying: Vec<_> = standing.iter().filter(|r| r.in_flight()).collect();
+        let of_scope = flying.iter().filter(|r| r.begin.scope == begin.scope).count() as u32;
+        let of_principal =
+            flying.iter().filter(|r| r.begin.principal == begin.principal).count() as u32;
+        if of_scope >= self.limits.scope_in_flight {
+            Some(CapacityLimit::ScopeInFlight)
+        } else if of_principal >= self.limits.principal_in_flight {
+            Some(CapacityLimit::PrincipalInFlight)
+        } else if flying.len() as u32 >= self.limits.in_flight {
+            Some(CapacityLimit::StoreInFlight)
+        } else {
+            None
+        }
+    }
+
+    /// A begin on a slot whose record stands.
+    fn held(
+        &self,
+        records: &mut [Record],
+        at: usize,
+        now: u64,
+        begin: &Begin,
+        claim: u64,
+    ) -> Answer {
+        let record = &records[at];
+        if record.begin.hash != begin.hash {
+            return Answer::Conflict;
+        }
+        let Dispatch { hash, pin, redispatch } = begin.dispatch;
+        let elsewhere = record.begin.dispatch.hash != hash;
+        let completed = matches!(record.state, State::Completed { .. });
+        if elsewhere && (pin == Pin::Always || pin == Pin::Open && !completed) {
+            return Answer::OtherRoute;
+        }
+        match record.state {
+            State::InFlight | State::Lost { .. } => Answer::InFlight,
+            State::Completed { .. } => Answer::Replay { claim: record.claim },
+            State::Tombstone { unknown: true, .. } if redispatch && elsewhere => Answer::OtherRoute,
+            State::Tombstone { unknown: true, .. } if redispatch => {
+                let standing: Vec<&Record> = records.iter().filter(|r| r.stands(now)).collect();
+                if let Some(limit) = self.in_flight_full(&standing, begin) {
+                    return Answer::Capacity(limit);
+                }
+                let before = records[at].claim;
+                records[at] = Record { begin: *begin, claim, again: true, state: State::InFlight };
+                Answer::Redispatched { before }
+            }
+            State::Tombstone { unknown, .. } => Answer::Tombstone { unknown },
+        }
     }
 
     /// Settles a claim and says whether it was still open.
@@ -153,6 +214,9 @@ impl Naive {
             End::Unknown => {
                 records[at].state = State::Tombstone { unknown: true, expires: tombstone };
             }
+            End::Release if records[at].again => {
+                records[at].state = State::Tombstone { unknown: true, expires: tombstone };
+            }
             End::NotReplayable => {
                 records[at].state = State::Tombstone { unknown: false, expires: tombstone };
             }
@@ -164,22 +228,13 @@ impl Naive {
     }
 }
 
-fn held(record: &Record, hash: RequestHash) -> Answer {
-    if record.begin.hash != hash {
-        return Answer::Conflict;
-    }
-    match record.state {
-        State::InFlight | State::Lost { .. } => Answer::InFlight,
-        State::Completed { .. } => Answer::Replay { claim: record.claim },
-        State::Tombstone { unknown, .. } => Answer::Tombstone { unknown },
-    }
-}
-
 /// Whether a machine's outcome is what the model answered.
 pub fn agrees(outcome: &Outcome, answer: Answer) -> bool {
     match (outcome, answer) {
         (Outcome::First(_), Answer::First { .. })
+        | (Outcome::Redispatched { .. }, Answer::Redispatched { .. })
         | (Outcome::Conflict, Answer::Conflict)
+        | (Outcome::OtherRoute, Answer::OtherRoute)
         | (Outcome::InFlight, Answer::InFlight) => true,
         (Outcome::Replay(reply), Answer::Replay { claim }) => {
             reply.body().as_ref() == claim.to_be_bytes()
@@ -206,6 +261,11 @@ pub fn begin_on(slot: u8, hash: u8) -> Begin {
         hash: RequestHash::from_bytes(digest(hash)),
         dispatch: Dispatch::UNDECLARED,
     }
+}
+
+/// The dispatch of a call that goes to place number `route`.
+pub const fn to(route: u8, pin: Pin, redispatch: bool) -> Dispatch {
+    Dispatch { hash: Some(DispatchHash::from_bytes([route; 32])), pin, redispatch }
 }
 
 /// A digest spread over its first eight bytes, as those of SHA-256 are.

@@ -10,12 +10,13 @@ use onceward::claim::invariant::{
 use onceward::claim::protocol::{CallId, Outcome, ShardDecision, ShardId, ToShard};
 use onceward::claim::shard::Shard;
 use onceward::claim::shared::Shared;
-use onceward::claim::{Fence, Limits, Millis, Reply, Settled, Settlement, TombstoneReason};
+use onceward::claim::{Begin, Fence, Limits, Millis, Reply, Settled, Settlement, TombstoneReason};
 use onceward::ledger::PlainLedger;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
+use crate::dispatches::DISPATCHES;
 use crate::naive::{self, Answer, End, Naive, Record, State, agrees, begin_on};
 
 /// Enough for three principals of two scopes each.
@@ -26,6 +27,8 @@ pub enum Transition {
     Begin {
         slot: u8,
         hash: u8,
+        /// A place in [`DISPATCHES`].
+        dispatch: usize,
     },
     /// Settles one of all tickets ever given out, the old ones included.
     Settle {
@@ -105,12 +108,13 @@ impl ReferenceStateMachine for Reference {
     fn transitions(_: &Self) -> BoxedStrategy<Transition> {
         let end = prop_oneof![
             4 => Just(End::Complete),
-            1 => Just(End::Unknown),
+            3 => Just(End::Unknown),
             1 => Just(End::NotReplayable),
             1 => Just(End::Release),
         ];
         prop_oneof![
-            8 => (0..SLOTS, 0..2u8).prop_map(|(slot, hash)| Transition::Begin { slot, hash }),
+            8 => (0..SLOTS, 0..2u8, 0..DISPATCHES.len())
+                .prop_map(|(slot, hash, dispatch)| Transition::Begin { slot, hash, dispatch }),
             7 => (any::<prop::sample::Index>(), end)
                 .prop_map(|(ticket, end)| Transition::Settle { ticket, end }),
             2 => (1..13u64).prop_map(|by| Transition::Advance { by }),
@@ -122,11 +126,11 @@ impl ReferenceStateMachine for Reference {
     fn apply(mut state: Self, transition: &Transition) -> Self {
         (state.answer, state.settled) = (None, None);
         match transition {
-            Transition::Begin { slot, hash } => {
+            Transition::Begin { slot, hash, dispatch } => {
                 let claim = state.tickets.len() as u64;
-                let begin = begin_on(*slot, *hash);
+                let begin = asked(*slot, *hash, *dispatch);
                 let answer = state.naive.begin(&mut state.records, state.now, &begin, claim);
-                if matches!(answer, Answer::First { .. }) {
+                if matches!(answer, Answer::First { .. } | Answer::Redispatched { .. }) {
                     state.tickets.push(*slot);
                 }
                 state.answer = Some(answer);
@@ -160,21 +164,25 @@ impl Machine {
         out
     }
 
-    fn begin(&mut self, reference: &Reference, slot: u8, hash: u8) {
-        let begin = begin_on(slot, hash);
+    fn begin(&mut self, reference: &Reference, begin: Begin) {
         let before = self.shard.records();
         let call = CallId(7);
         let out = self.step(reference.now, ToShard::Begin { call, begin });
         let [ShardDecision::Begun { call: CallId(7), outcome }] = &out[..] else {
             panic!("a single shard must answer at once, and once: {out:?}");
         };
-        if let Outcome::First(fence) = outcome {
-            self.fences.push(*fence);
-        }
         let answer = reference.answer.expect("the model answered the begin");
         assert!(agrees(outcome, answer), "{outcome:?} instead of {answer:?}");
+        if let (Outcome::Redispatched { before, .. }, Answer::Redispatched { before: claim }) =
+            (outcome, answer)
+        {
+            assert_eq!(*before, self.fences[claim as usize], "the claim that it goes on with");
+        }
+        self.fences.extend(fence_of(outcome));
         let after = self.shard.records();
         let now = Millis(reference.now);
+        let redispatched = matches!(outcome, Outcome::Redispatched { .. }).then_some(begin);
+        p1_one_execution(&before, &after, now, redispatched.as_slice()).unwrap();
         p4_quotas_nest(&before, &after, &self.limits, now, &begin, outcome).unwrap();
     }
 
@@ -191,6 +199,18 @@ impl Machine {
         assert_eq!(Some(*settled == Settled::Done), reference.settled);
         p6_stale_changes_nothing(&before, &self.shard.records(), *settled).unwrap();
     }
+}
+
+/// The fence of a claim that was won.
+pub fn fence_of(outcome: &Outcome) -> Option<Fence> {
+    match outcome {
+        Outcome::First(fence) | Outcome::Redispatched { fence, .. } => Some(*fence),
+        _ => None,
+    }
+}
+
+fn asked(slot: u8, hash: u8, dispatch: usize) -> Begin {
+    Begin { dispatch: DISPATCHES[dispatch], ..begin_on(slot, hash) }
 }
 
 /// How a claim ends, with a reply that says which claim it was.
@@ -220,7 +240,10 @@ impl StateMachineTest for Machine {
     fn apply(mut machine: Self, reference: &Reference, transition: Transition) -> Self {
         let before = machine.shard.records();
         match transition {
-            Transition::Begin { slot, hash } => machine.begin(reference, slot, hash),
+            Transition::Begin { slot, hash, dispatch } => {
+                machine.begin(reference, asked(slot, hash, dispatch));
+                return machine;
+            }
             Transition::Settle { ticket, end } if !reference.tickets.is_empty() => {
                 machine.settle(reference, ticket.index(reference.tickets.len()), end);
             }
@@ -231,7 +254,7 @@ impl StateMachineTest for Machine {
             }
         }
         let now = Millis(reference.now);
-        p1_one_execution(&before, &machine.shard.records(), now).unwrap();
+        p1_one_execution(&before, &machine.shard.records(), now, &[]).unwrap();
         machine
     }
 
@@ -277,13 +300,17 @@ pub fn same_records(found: &[RecordView], expected: &[Record], now: u64) {
     for (found, expected) in found.iter().zip(expected) {
         assert_eq!(found.slot, expected.begin.slot);
         assert_eq!(found.hash, expected.begin.hash);
+        assert_eq!(found.dispatch, expected.begin.dispatch.hash);
+        if let StateView::InFlight { again } = found.state {
+            assert_eq!(again, expected.again);
+        }
         assert_eq!(state_of(found), unordered(expected.state));
     }
 }
 
 fn state_of(record: &RecordView) -> naive::State {
     match &record.state {
-        StateView::InFlight => State::InFlight,
+        StateView::InFlight { .. } => State::InFlight,
         StateView::Completed { expires, .. } => State::Completed { order: 0, expires: expires.0 },
         StateView::Tombstone { reason, expires } => {
             State::Tombstone { unknown: *reason == TombstoneReason::Unknown, expires: expires.0 }
@@ -304,7 +331,8 @@ pub fn same_index(ledger: &PlainLedger, records: &[RecordView], others: usize) {
         let indexed = ledger.indexed(record.slot);
         if let StateView::Completed { expires, reply, .. } = &record.state {
             let entry = indexed.expect("a completed record is in the read index");
-            assert_eq!((entry.hash, entry.expires), (record.hash, *expires));
+            assert_eq!((entry.claim.hash, entry.expires), (record.hash, *expires));
+            assert_eq!(entry.claim.dispatch.as_deref(), record.dispatch.as_ref());
             assert_eq!(&entry.reply, reply);
         } else {
             assert_eq!(indexed, None, "only completed records are in the read index");

@@ -13,6 +13,7 @@ mod circuit;
 mod cors;
 mod cut;
 mod disconnect;
+mod effects;
 mod era;
 mod errors;
 mod fingerprint_call;

@@ -163,12 +163,11 @@ async fn values_that_cannot_be_are_refused() {
 
 #[tokio::test]
 async fn what_this_build_does_not_do_is_refused_and_named() {
-    let cases: [(&str, Change); 7] = [
+    let cases: [(&str, Change); 6] = [
         ("oauth", |d| d["auth"] = json!({"mode": "oauth", "issuer_url": "https://i.example"})),
         ("approval", |d| d["tools"][0]["approval"] = json!("required")),
         ("effect", |d| d["tools"][0]["effect"] = json!({"on_unknown": "redispatch"})),
         ("scope", |d| d["idempotency"]["scope"] = json!("workspace")),
-        ("keys", |d| d["idempotency"]["keys"] = json!("always")),
         ("broker", |d| d["server"]["broker"] = json!({"url": "https://b.example"})),
         ("token_header", |d| d["auth"]["token_header"] = json!("X-Token")),
     ];

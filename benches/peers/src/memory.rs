@@ -22,7 +22,7 @@ use onceward::claim::{
 };
 use onceward::ledger::{Ledger, ShardLedger};
 use onceward::store::memory::MemoryStore;
-use onceward::store::{Asked, Begun, MonotonicClock, Store};
+use onceward::store::{Asked, Begun, MonotonicClock, ReceiptSettings, Store};
 use tokio::runtime::Runtime;
 
 const RECORDS: u64 = 1_000_000;
@@ -131,7 +131,9 @@ fn shard() -> impl Sized {
 
 /// The running store with its read index.
 async fn store() -> impl Sized {
-    let store = MemoryStore::start(limits(), 2, Arc::new(MonotonicClock::start())).expect("a thread");
+    let receipts = ReceiptSettings { entries: 0, ..ReceiptSettings::default() };
+    let clock = Arc::new(MonotonicClock::start());
+    let store = MemoryStore::start(limits(), receipts, 2, clock).expect("a thread");
     let fillers: Vec<_> = (0..FILLERS)
         .map(|filler| {
             let store = Arc::clone(&store);

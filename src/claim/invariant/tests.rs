@@ -3,10 +3,13 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::claim::{Dispatch, Pin};
 
 fn digest(number: u8) -> [u8; 32] {
     [number; 32]
 }
+
+const FLYING: StateView = StateView::InFlight { again: false };
 
 fn record(slot: u8, scope: u8, principal: u8, state: StateView) -> RecordView {
     RecordView {
@@ -14,7 +17,8 @@ fn record(slot: u8, scope: u8, principal: u8, state: StateView) -> RecordView {
         scope: ScopeId::from_bytes(digest(scope)),
         principal: PrincipalId::from_bytes(digest(principal)),
         hash: RequestHash::from_bytes(digest(0)),
-        fence: Fence(u64::from(slot)),
+        fence: Some(Fence(u64::from(slot))),
+        dispatch: None,
         state,
     }
 }
@@ -33,7 +37,7 @@ fn tombstone(expires: u64) -> StateView {
 }
 
 fn begin(slot: u8, scope: u8, principal: u8) -> Begin {
-    let record = record(slot, scope, principal, StateView::InFlight);
+    let record = record(slot, scope, principal, FLYING);
     Begin {
         slot: record.slot,
         scope: record.scope,
@@ -81,28 +85,81 @@ fn property(result: Result<(), Violation>) -> &'static str {
 #[test]
 fn p1_lets_records_go_as_they_may_and_no_other_way() {
     let now = Millis(10);
-    let flying = record(1, 1, 1, StateView::InFlight);
+    let flying = record(1, 1, 1, FLYING);
     let replayed = record(2, 2, 1, completed(0, 20));
     let lost = record(3, 3, 1, tombstone(20));
     let over = record(4, 4, 1, tombstone(10));
     let before = [flying.clone(), replayed.clone(), lost.clone(), over.clone()];
-    assert_eq!(p1_one_execution(&before, &before, now), Ok(()));
-    assert_eq!(p1_one_execution(&before, std::slice::from_ref(&lost), now), Ok(()));
-    assert_eq!(property(p1_one_execution(&before, &[flying, replayed], now)), "P1");
-    let again = RecordView { fence: Fence(99), ..lost.clone() };
-    assert_eq!(property(p1_one_execution(&before, &[again], now)), "P1");
-    let anew = RecordView { fence: Fence(99), state: StateView::InFlight, ..over };
-    assert_eq!(p1_one_execution(&before, &[lost.clone(), anew], now), Ok(()));
-    assert_eq!(property(p1_one_execution(&[], &[lost.clone(), lost], now)), "P1");
+    assert_eq!(p1_one_execution(&before, &before, now, &[]), Ok(()));
+    assert_eq!(p1_one_execution(&before, std::slice::from_ref(&lost), now, &[]), Ok(()));
+    assert_eq!(property(p1_one_execution(&before, &[flying, replayed], now, &[])), "P1");
+    let again = RecordView { fence: Some(Fence(99)), ..lost.clone() };
+    assert_eq!(property(p1_one_execution(&before, &[again], now, &[])), "P1");
+    let anew = RecordView { fence: Some(Fence(99)), state: FLYING, ..over };
+    assert_eq!(p1_one_execution(&before, &[lost.clone(), anew], now, &[]), Ok(()));
+    assert_eq!(property(p1_one_execution(&[], &[lost.clone(), lost], now, &[])), "P1");
+}
+
+#[test]
+fn p1_knows_a_completed_record_by_its_place() {
+    let now = Millis(10);
+    let step = |before: &RecordView, after: &RecordView| {
+        let (before, after) = (std::slice::from_ref(before), std::slice::from_ref(after));
+        p1_one_execution(before, after, now, &[])
+    };
+    let flying = record(1, 1, 1, FLYING);
+    let replayed = RecordView { fence: None, ..record(1, 1, 1, completed(4, 20)) };
+    assert_eq!(step(&flying, &replayed), Ok(()));
+    assert_eq!(step(&replayed, &replayed), Ok(()));
+    let another = RecordView { fence: None, ..record(1, 1, 1, completed(5, 20)) };
+    let fenced = record(1, 1, 1, completed(4, 20));
+    let foreign = RecordView { fence: Some(Fence(99)), ..fenced.clone() };
+    assert_eq!(property(step(&replayed, &another)), "P1");
+    assert_eq!(property(step(&replayed, &flying)), "P1");
+    assert_eq!(property(step(&flying, &foreign)), "P1");
+    // A lapsed claim may be completed by its own ticket, and by nothing else.
+    let lapsed = record(1, 1, 1, tombstone(20));
+    assert_eq!(step(&lapsed, &fenced), Ok(()));
+    assert_eq!(property(step(&lapsed, &foreign)), "P1");
+    assert_eq!(property(step(&lapsed, &replayed)), "P1");
+}
+
+#[test]
+fn p1_excepts_a_redispatch_that_was_declared_and_no_other() {
+    let now = Millis(10);
+    let route = |number| Some(DispatchHash::from_bytes(digest(number)));
+    let lost = RecordView { dispatch: route(1), ..record(1, 1, 1, tombstone(20)) };
+    let state = StateView::InFlight { again: true };
+    let next = RecordView { fence: Some(Fence(99)), state, ..lost.clone() };
+    let dispatch = Dispatch { hash: route(1), pin: Pin::Free, redispatch: true };
+    let declared = Begin { dispatch, ..begin(1, 1, 1) };
+    let step = |before: &RecordView, after: &RecordView, begin| {
+        let (before, after) = (std::slice::from_ref(before), std::slice::from_ref(after));
+        p1_one_execution(before, after, now, &[begin])
+    };
+    assert_eq!(step(&lost, &next, declared), Ok(()));
+
+    let undeclared = Begin { dispatch: Dispatch { redispatch: false, ..dispatch }, ..declared };
+    let elsewhere = Begin { dispatch: Dispatch { hash: route(2), ..dispatch }, ..declared };
+    let other = Begin { hash: RequestHash::from_bytes(digest(9)), ..declared };
+    for begin in [undeclared, elsewhere, other, Begin { slot: begin(2, 1, 1).slot, ..declared }] {
+        assert_eq!(property(step(&lost, &next, begin)), "P1", "{begin:?}");
+    }
+    let kept = StateView::Tombstone { reason: TombstoneReason::NotReplayable, expires: Millis(20) };
+    for state in [FLYING, completed(0, 20), kept] {
+        let before = RecordView { state, ..lost.clone() };
+        assert_eq!(property(step(&before, &next, declared)), "P1", "{before:?}");
+    }
+    let anew = RecordView { state: FLYING, ..next.clone() };
+    assert_eq!(property(step(&lost, &anew, declared)), "P1", "it must be known for what it is");
+    let freed = p1_one_execution(std::slice::from_ref(&next), &[], now, &[]);
+    assert_eq!(property(freed), "P1", "its release frees nothing");
 }
 
 #[test]
 fn p2_knows_every_cap() {
-    let at_the_caps = [
-        record(1, 1, 1, StateView::InFlight),
-        record(2, 2, 1, StateView::InFlight),
-        record(3, 3, 2, tombstone(20)),
-    ];
+    let at_the_caps =
+        [record(1, 1, 1, FLYING), record(2, 2, 1, FLYING), record(3, 3, 2, tombstone(20))];
     assert_eq!(p2_within_caps(&at_the_caps, &limits()), Ok(()));
     let lowered = [
         Limits { entries: 2, ..limits() },
@@ -120,7 +177,7 @@ fn p2_knows_every_cap() {
 
 #[test]
 fn p3_compares_every_counter() {
-    let records = [record(1, 1, 1, StateView::InFlight), record(2, 2, 1, tombstone(20))];
+    let records = [record(1, 1, 1, FLYING), record(2, 2, 1, tombstone(20))];
     let groups = [group(1, None, 2, 1, 1), group(1, Some(1), 1, 1, 0), group(1, Some(2), 1, 0, 1)];
     let counts = Counts { records: 2, in_flight: 1, completed: 0 };
     assert_eq!(p3_counters_match(&records, &groups, counts, 0), Ok(()));
@@ -168,11 +225,7 @@ fn p4_wants_the_oldest_of_the_innermost_full_quota() {
 
 #[test]
 fn p4_lets_a_cap_refuse_only_when_it_is_reached() {
-    let before = [
-        record(1, 1, 1, StateView::InFlight),
-        record(2, 2, 1, StateView::InFlight),
-        record(3, 3, 2, tombstone(20)),
-    ];
+    let before = [record(1, 1, 1, FLYING), record(2, 2, 1, FLYING), record(3, 3, 2, tombstone(20))];
     let refused = |begin: &Begin, limit| {
         let outcome = Outcome::Capacity(limit);
         p4_quotas_nest(&before, &before, &limits(), Millis(10), begin, &outcome).is_ok()
@@ -188,6 +241,7 @@ fn p4_lets_a_cap_refuse_only_when_it_is_reached() {
     assert!(refused(&begin(9, 9, 1), CapacityLimit::PrincipalEntries));
     assert!(refused(&begin(9, 9, 9), CapacityLimit::StoreEntries));
     assert!(!refused(&begin(9, 9, 9), CapacityLimit::PrincipalEntries));
+    assert!(!refused(&begin(3, 3, 2), CapacityLimit::ScopeTombstones), "its record stands");
     let narrow = Limits { in_flight: 2, ..limits() };
     let outcome = Outcome::Capacity(CapacityLimit::StoreInFlight);
     let begin = begin(9, 9, 9);
@@ -200,7 +254,7 @@ fn p5_and_p6_compare_what_was_asked_with_what_came() {
     assert_eq!(p5_every_begin_answered(&calls, &[CallId(2), CallId(1)]), Ok(()));
     assert_eq!(property(p5_every_begin_answered(&calls, &calls[..1])), "P5");
     assert_eq!(property(p5_every_begin_answered(&calls[..1], &[CallId(1); 2])), "P5");
-    let one = [record(1, 1, 1, StateView::InFlight)];
+    let one = [record(1, 1, 1, FLYING)];
     assert_eq!(p6_stale_changes_nothing(&one, &[], Settled::Done), Ok(()));
     assert_eq!(p6_stale_changes_nothing(&one, &one, Settled::Stale), Ok(()));
     assert_eq!(property(p6_stale_changes_nothing(&one, &[], Settled::Stale)), "P6");

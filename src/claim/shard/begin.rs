@@ -1,12 +1,23 @@
 //! Admission, in the order of STORE section 2.
 
 use super::group::{Level, Tally};
-use super::table::State;
+use super::list::RecordId;
+use super::table::{ClaimId, State};
 use super::{SWEEP_PER_BEGIN, Shard};
 use crate::claim::counts::{Full, Room};
 use crate::claim::protocol::{CallId, Outcome, ShardDecision, ShardId};
 use crate::claim::shared::{Home, bound_of_others};
-use crate::claim::{Begin, CapacityLimit, CompletionSeq, Fence};
+use crate::claim::{Begin, CapacityLimit, CompletionSeq, Fence, TombstoneReason};
+
+/// What a begin finds on its slot.
+pub(super) enum Found {
+    /// A record that answers it, which needs no room and no quota.
+    Answer(Outcome),
+    /// A tombstone of an unknown outcome that it may take again.
+    Unknown(RecordId, ClaimId),
+    /// Nothing.
+    Free,
+}
 
 /// Where a begin stands after it was looked at.
 pub(super) enum Admission {
@@ -31,36 +42,85 @@ impl Shard {
         home: &mut impl Home,
         out: &mut Vec<ShardDecision>,
     ) {
-        if let Some(outcome) = self.standing(&begin, home) {
+        let found = self.look(&begin, home);
+        if let Found::Answer(outcome) = found {
             out.push(ShardDecision::Begun { call, outcome });
             return;
         }
         if self.queue_behind_waiter(call, &begin, out) {
             return;
         }
-        match self.admit(&begin, home) {
+        match self.decide(found, &begin, home) {
             Admission::Answer(outcome) => out.push(ShardDecision::Begun { call, outcome }),
             Admission::Wait => self.wait(call, begin, home, out),
         }
     }
 
-    /// The answer of the record that stands on the slot, if one does. It needs no room and no
-    /// quota.
-    pub(super) fn standing(&mut self, begin: &Begin, home: &mut impl Home) -> Option<Outcome> {
-        let id = self.table.find(&begin.slot)?;
+    /// What a begin finds on its slot.
+    pub(super) fn look(&mut self, begin: &Begin, home: &mut impl Home) -> Found {
+        let Some(id) = self.table.find(&begin.slot) else {
+            return Found::Free;
+        };
         let record = self.table.record(id);
         if record.is_due(self.now) {
             self.sweep(id, home);
-            return None;
+            return Found::Free;
         }
-        if self.table.claim(record).hash != begin.hash {
-            return Some(Outcome::Conflict);
+        let claim = self.table.claim(record);
+        let completed = matches!(record.state, State::Completed { .. });
+        if let Some(refused) = claim.refuses(begin, completed) {
+            return Found::Answer(refused);
         }
-        Some(match &record.state {
-            State::InFlight(_) => Outcome::InFlight,
+        Found::Answer(match &record.state {
+            State::InFlight { .. } => Outcome::InFlight,
             State::Completed { completion, .. } => Outcome::Replay(completion.reply.clone()),
+            State::Tombstone { claim: open, reason: TombstoneReason::Unknown, .. }
+                if begin.dispatch.redispatch =>
+            {
+                if claim.goes_where(begin) {
+                    return Found::Unknown(id, *open);
+                }
+                Outcome::OtherRoute
+            }
             State::Tombstone { reason, .. } => Outcome::Tombstone(*reason),
         })
+    }
+
+    /// Decides a begin that no standing record answers.
+    pub(super) fn decide(
+        &mut self,
+        found: Found,
+        begin: &Begin,
+        home: &mut impl Home,
+    ) -> Admission {
+        match found {
+            Found::Answer(outcome) => Admission::Answer(outcome),
+            Found::Free => self.admit(begin, home),
+            Found::Unknown(id, claim) => {
+                Admission::Answer(self.redispatch((id, claim), begin, home))
+            }
+        }
+    }
+
+    /// A tombstone is in flight again: its record stays, and what it held of its scope's tombstones
+    /// is what it reserves from now on. So only the caps in flight can refuse it.
+    fn redispatch(
+        &mut self,
+        (id, claim): (RecordId, ClaimId),
+        begin: &Begin,
+        home: &mut impl Home,
+    ) -> Outcome {
+        let tallies = self.table.tallies_of(begin);
+        if let Some(limit) = self.in_flight_full(tallies, home) {
+            return Outcome::Capacity(limit);
+        }
+        if home.redispatch().is_err() {
+            return Outcome::Capacity(CapacityLimit::StoreInFlight);
+        }
+        let fence = self.next_fence();
+        let before = self.table.redispatch(id, claim, fence);
+        debug_assert!(self.is_within_caps(begin), "P2: {begin:?} raised a count above its cap");
+        Outcome::Redispatched { fence, before }
     }
 
     /// Steps 2 to 4 for a begin on a free slot. Refused, it has changed nothing but swept what had
@@ -212,10 +272,15 @@ impl Shard {
 
     /// Writes the record of a begin that has its permit.
     pub(super) fn start(&mut self, begin: &Begin) -> Fence {
-        let fence = Fence(self.next_fence);
-        self.next_fence += 1;
+        let fence = self.next_fence();
         self.table.insert(begin, fence);
         debug_assert!(self.is_within_caps(begin), "P2: {begin:?} raised a count above its cap");
+        fence
+    }
+
+    fn next_fence(&mut self) -> Fence {
+        let fence = Fence(self.next_fence);
+        self.next_fence += 1;
         fence
     }
 

@@ -1,9 +1,10 @@
 //! The end of a claim.
 
 use super::Shard;
+use super::list::RecordId;
 use super::table::State;
 use crate::claim::shared::Home;
-use crate::claim::{Fence, Settled, Settlement, SlotKey};
+use crate::claim::{Fence, Settled, Settlement, SlotKey, TombstoneReason};
 
 impl Shard {
     /// Settles a claim. A ticket that is not the standing record's, or settled before, is stale and
@@ -19,8 +20,10 @@ impl Shard {
             return Settled::Stale;
         };
         let record = self.table.record(id);
-        let stands = matches!(record.state, State::InFlight(_));
-        if !stands || self.table.claim(record).fence != fence {
+        let State::InFlight { again, .. } = record.state else {
+            return Settled::Stale;
+        };
+        if self.table.fence(record) != Some(fence) {
             return Settled::Stale;
         }
         match settlement {
@@ -30,16 +33,20 @@ impl Shard {
                 self.table.complete(id, seq, expires, reply);
                 self.show(id, home);
             }
-            Settlement::Tombstone(reason) => {
-                let expires = self.now.plus(self.limits.tombstone_ttl);
-                home.tombstone(expires);
-                self.table.tombstone(id, reason, expires);
-            }
+            Settlement::Tombstone(reason) => self.bury(id, reason, home),
+            // Nothing was executed now, which says nothing of the attempt that ended as unknown.
+            Settlement::Release if again => self.bury(id, TombstoneReason::Unknown, home),
             Settlement::Release => {
                 self.table.remove(id);
                 home.release();
             }
         }
         Settled::Done
+    }
+
+    fn bury(&mut self, id: RecordId, reason: TombstoneReason, home: &mut impl Home) {
+        let expires = self.now.plus(self.limits.tombstone_ttl);
+        home.tombstone(expires);
+        self.table.tombstone(id, reason, expires);
     }
 }

@@ -48,9 +48,10 @@ impl Shard {
             scope,
             principal,
             hash: claim.hash,
-            fence: claim.fence,
+            fence: self.table.fence(record),
+            dispatch: claim.dispatch.as_deref().copied(),
             state: match &record.state {
-                State::InFlight(_) => StateView::InFlight,
+                State::InFlight { again, .. } => StateView::InFlight { again: *again },
                 State::Completed { seq, completion } => {
                     let reply = completion.reply.clone();
                     StateView::Completed { seq: *seq, expires: completion.expires, reply }

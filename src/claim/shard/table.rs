@@ -20,12 +20,30 @@ use crate::claim::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClaimId(u32);
 
+/// A claim that is not completed, and its generation: who may settle it.
+#[derive(Debug, Clone)]
+struct Open {
+    claim: Claim,
+    fence: Fence,
+}
+
 /// What a record is.
 #[derive(Debug, Clone)]
 pub(super) enum State {
-    InFlight(ClaimId),
-    Completed { seq: CompletionSeq, completion: Arc<Completion> },
-    Tombstone { claim: ClaimId, reason: TombstoneReason, expires: Millis },
+    InFlight {
+        claim: ClaimId,
+        /// It came by a redispatch: what went before is unknown.
+        again: bool,
+    },
+    Completed {
+        seq: CompletionSeq,
+        completion: Arc<Completion>,
+    },
+    Tombstone {
+        claim: ClaimId,
+        reason: TombstoneReason,
+        expires: Millis,
+    },
 }
 
 /// One record.
@@ -48,7 +66,7 @@ impl Record {
 
     fn expires(&self) -> Millis {
         match &self.state {
-            State::InFlight(_) => Millis::NEVER,
+            State::InFlight { .. } => Millis::NEVER,
             State::Completed { completion, .. } => completion.expires,
             State::Tombstone { expires, .. } => *expires,
         }
@@ -59,7 +77,7 @@ impl Record {
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     records: Slab<Record>,
-    claims: Slab<Claim>,
+    claims: Slab<Open>,
     slots: Slots,
     groups: Groups,
 }
@@ -89,10 +107,20 @@ impl Table {
     /// What a record is the record of.
     pub(super) fn claim<'t>(&'t self, record: &'t Record) -> &'t Claim {
         match &record.state {
-            State::InFlight(claim) | State::Tombstone { claim, .. } => {
-                &self.claims[claim.0 as usize]
+            State::InFlight { claim, .. } | State::Tombstone { claim, .. } => {
+                &self.claims[claim.0 as usize].claim
             }
             State::Completed { completion, .. } => &completion.claim,
+        }
+    }
+
+    /// The generation of a record's claim; a completed one has none any more.
+    pub(super) fn fence(&self, record: &Record) -> Option<Fence> {
+        match record.state {
+            State::InFlight { claim, .. } | State::Tombstone { claim, .. } => {
+                Some(self.claims[claim.0 as usize].fence)
+            }
+            State::Completed { .. } => None,
         }
     }
 
@@ -133,7 +161,7 @@ impl Table {
         let id = self.groups.get(ROOT).completed.head()?;
         match self.record(id).state {
             State::Completed { seq, .. } => Some((id, seq)),
-            State::InFlight(_) | State::Tombstone { .. } => None,
+            State::InFlight { .. } | State::Tombstone { .. } => None,
         }
     }
 
@@ -161,10 +189,10 @@ impl Table {
             tally.records += 1;
             tally.in_flight += 1;
         }
-        let claim = Claim { slot: begin.slot, hash: begin.hash, fence };
-        let claim = ClaimId(self.claims.insert(claim) as u32);
+        let open = Open { claim: Claim::of(begin), fence };
+        let claim = ClaimId(self.claims.insert(open) as u32);
         let tag = Tag::of(&begin.slot);
-        let (state, links) = (State::InFlight(claim), [Links::default(); 3]);
+        let (state, links) = (State::InFlight { claim, again: false }, [Links::default(); 3]);
         let record = self.records.insert(Record { state, links, scope, tag });
         let records = &self.records;
         let tag_of = |id: RecordId| records[id.index()].tag;
@@ -179,8 +207,8 @@ impl Table {
         expires: Millis,
         reply: Arc<Reply>,
     ) {
-        if let State::InFlight(claim) = self.record(id).state {
-            let claim = self.claims.remove(claim.0 as usize);
+        if let State::InFlight { claim, .. } = self.record(id).state {
+            let claim = self.claims.remove(claim.0 as usize).claim;
             let completion = Arc::new(Completion { claim, expires, reply });
             self.settle(id, State::Completed { seq, completion }, |group| &mut group.completed);
         }
@@ -188,7 +216,7 @@ impl Table {
 
     /// A record in flight becomes a tombstone, the newest everywhere; any other stays.
     pub(super) fn tombstone(&mut self, id: RecordId, reason: TombstoneReason, expires: Millis) {
-        if let State::InFlight(claim) = self.record(id).state {
+        if let State::InFlight { claim, .. } = self.record(id).state {
             let state = State::Tombstone { claim, reason, expires };
             self.settle(id, state, |group| {
                 group.tally.tombstones += 1;
@@ -197,13 +225,26 @@ impl Table {
         }
     }
 
+    /// A tombstone is in flight again, its claim `claim` under another fence. Says the fence that
+    /// it had.
+    pub(super) fn redispatch(&mut self, id: RecordId, claim: ClaimId, fence: Fence) -> Fence {
+        for (level, group) in self.groups_of(id) {
+            let group = self.groups.get_mut(group);
+            group.tally.tombstones -= 1;
+            group.tally.in_flight += 1;
+            group.tombstones.remove(&mut self.records, level, id);
+        }
+        self.records[id.index()].state = State::InFlight { claim, again: true };
+        std::mem::replace(&mut self.claims[claim.0 as usize].fence, fence)
+    }
+
     /// Takes a record out, and with it the groups that it leaves empty.
     pub(super) fn remove(&mut self, id: RecordId) -> State {
         for (level, group_id) in self.groups_of(id) {
             let group = self.groups.get_mut(group_id);
             group.tally.records -= 1;
             match self.records[id.index()].state {
-                State::InFlight(_) => group.tally.in_flight -= 1,
+                State::InFlight { .. } => group.tally.in_flight -= 1,
                 State::Completed { .. } => group.completed.remove(&mut self.records, level, id),
                 State::Tombstone { .. } => {
                     group.tally.tombstones -= 1;
@@ -214,7 +255,7 @@ impl Table {
         }
         let record = self.records.remove(id.index());
         self.slots.remove(record.tag, id);
-        if let State::InFlight(claim) | State::Tombstone { claim, .. } = record.state {
+        if let State::InFlight { claim, .. } | State::Tombstone { claim, .. } = record.state {
             self.claims.remove(claim.0 as usize);
         }
         record.state
@@ -225,7 +266,7 @@ impl Table {
         self.records
             .iter()
             .map(|(_, record)| record)
-            .filter(|record| matches!(record.state, State::InFlight(_)))
+            .filter(|record| matches!(record.state, State::InFlight { .. }))
     }
 
     /// The completed records, the oldest first.

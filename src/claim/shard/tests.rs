@@ -13,8 +13,8 @@ use crate::claim::protocol::{
 };
 use crate::claim::shared::Shared;
 use crate::claim::{
-    Begin, CapacityLimit, Completion, CompletionSeq, Dispatch, Fence, Reply, RequestHash, ScopeId,
-    Settled, Settlement, SlotKey, TombstoneReason,
+    Begin, CapacityLimit, Completion, CompletionSeq, Dispatch, DispatchHash, Fence, Pin, Reply,
+    RequestHash, ScopeId, Settled, Settlement, SlotKey, TombstoneReason,
 };
 use crate::ledger::{PlainLedger, PlainShard};
 
@@ -166,6 +166,10 @@ impl Home for Raced<'_> {
     }
     fn start_or_evict(&mut self) -> Result<Room, InFlightFull> {
         self.home.start_or_evict()
+    }
+    fn redispatch(&mut self) -> Result<(), InFlightFull> {
+        self.be_late();
+        self.home.redispatch()
     }
     fn complete(&mut self, expires: Millis) -> CompletionSeq {
         self.home.complete(expires)
@@ -400,6 +404,156 @@ fn without_a_coordinator_waiters_are_answered_and_nobody_waits_any_more() {
     assert_eq!(out, answers);
     assert_eq!(bench.begin(begin(1, 0)), Outcome::Unavailable);
     assert!(bench.shard.is_idle());
+}
+
+/// The slot of a tool that may be sent again after an unknown outcome, and goes to place `route`.
+fn again(principal: u64, slot: u64, route: u8) -> Begin {
+    let hash = Some(DispatchHash::from_bytes([route; 32]));
+    let dispatch = Dispatch { hash, pin: Pin::Free, redispatch: true };
+    Begin { dispatch, ..begin(principal, slot) }
+}
+
+fn pinned(begin: Begin, pin: Pin) -> Begin {
+    Begin { dispatch: Dispatch { pin, redispatch: false, ..begin.dispatch }, ..begin }
+}
+
+#[test]
+fn an_unknown_outcome_is_taken_again_in_one_step_under_another_fence() {
+    let mut bench = Bench::new(limits(4));
+    bench.tombstone(again(1, 0, 0));
+    let counts = Counts { records: 1, in_flight: 0, completed: 0 };
+    assert_eq!(bench.ledger.counts(), counts);
+    bench.now = 4;
+    let taken = Outcome::Redispatched { fence: Fence(1), before: Fence(0) };
+    assert_eq!(bench.begin(again(1, 0, 0)), taken);
+    assert_eq!(bench.ledger.counts(), Counts { in_flight: 1, ..counts });
+    assert_eq!(bench.ledger.next_expiry(ShardId(0)), Millis::NEVER, "it does not expire now");
+    bench.now = 10;
+    assert_eq!(bench.begin(again(1, 0, 0)), Outcome::InFlight);
+    let stale = ToShard::Settle {
+        call: CallId(3),
+        slot: begin(1, 0).slot,
+        fence: Fence(0),
+        settlement: Settlement::Release,
+    };
+    let settled = Settled::Stale;
+    assert_eq!(bench.step(stale), [ShardDecision::Settled { call: CallId(3), settled }]);
+    bench.settle(begin(1, 0), Fence(1), Settlement::Complete(reply()));
+    assert_eq!(bench.begin(again(1, 0, 0)), Outcome::Replay(reply()));
+}
+
+#[test]
+fn a_redispatch_is_never_freed_by_its_release() {
+    let mut bench = Bench::new(limits(4));
+    bench.tombstone(again(1, 0, 0));
+    bench.now = 4;
+    bench.begin(again(1, 0, 0));
+    bench.now = 8;
+    bench.settle(begin(1, 0), Fence(1), Settlement::Release);
+    bench.now = 17;
+    let unknown = Outcome::Tombstone(TombstoneReason::Unknown);
+    assert_eq!(bench.begin(begin(1, 0)), unknown, "for the whole of its lifetime");
+    bench.now = 18;
+    bench.first(begin(1, 0));
+}
+
+#[test]
+fn only_what_is_unknown_declared_and_the_same_is_taken_again() {
+    let mut bench = Bench::new(limits(8));
+    bench.tombstone(again(1, 0, 0));
+    let unknown = Outcome::Tombstone(TombstoneReason::Unknown);
+    assert_eq!(bench.begin(pinned(again(1, 0, 0), Pin::Free)), unknown, "not declared");
+    assert_eq!(bench.begin(again(1, 0, 1)), Outcome::OtherRoute, "it would go elsewhere");
+    let other = Begin { hash: RequestHash::from_bytes(digest(9)), ..again(1, 0, 0) };
+    assert_eq!(bench.begin(other), Outcome::Conflict);
+
+    let fence = bench.first(again(1, 1, 0));
+    let kept = TombstoneReason::NotReplayable;
+    bench.settle(begin(1, 1), fence, Settlement::Tombstone(kept));
+    assert_eq!(bench.begin(again(1, 1, 0)), Outcome::Tombstone(kept), "the tool ran");
+}
+
+#[test]
+fn a_pin_refuses_what_would_go_elsewhere() {
+    let mut bench = Bench::new(limits(8));
+    let flying = bench.first(again(1, 0, 0));
+    bench.tombstone(again(1, 1, 0));
+    bench.complete(again(1, 2, 0));
+    bench.complete(begin(1, 3));
+    let replay = Outcome::Replay(reply());
+    let unknown = Outcome::Tombstone(TombstoneReason::Unknown);
+    let by_state = [Outcome::InFlight, unknown, replay.clone(), replay.clone()];
+    let elsewhere = || Outcome::OtherRoute;
+    let open = [elsewhere(), elsewhere(), replay.clone(), replay];
+    let always = [elsewhere(), elsewhere(), elsewhere(), elsewhere()];
+    for (pin, expected) in [(Pin::Free, by_state), (Pin::Open, open), (Pin::Always, always)] {
+        let found = [0, 1, 2, 3].map(|slot| bench.begin(pinned(again(1, slot, 1), pin)));
+        assert_eq!(found, expected, "{pin:?}");
+    }
+    for pin in [Pin::Free, Pin::Open, Pin::Always] {
+        assert_eq!(bench.begin(pinned(again(1, 0, 0), pin)), Outcome::InFlight, "it is the same");
+    }
+    // What was released may go anywhere.
+    bench.settle(begin(1, 0), flying, Settlement::Release);
+    bench.first(pinned(again(1, 0, 1), Pin::Always));
+}
+
+#[test]
+fn the_caps_in_flight_alone_refuse_a_redispatch() {
+    let full = Limits {
+        in_flight: 3,
+        principal_in_flight: 2,
+        scope_in_flight: 1,
+        scope_entries: 2,
+        scope_tombstones: 2,
+        ..limits(8)
+    };
+    let mut bench = Bench::new(full);
+    bench.tombstone(again(1, 0, 0));
+    let fence = bench.first(again(1, 1, 0));
+    let refused = Outcome::Capacity(CapacityLimit::ScopeInFlight);
+    assert_eq!(bench.begin(again(1, 0, 0)), refused);
+    // Its scope is full of records and of tombstones, and it takes no other place of either.
+    bench.settle(begin(1, 1), fence, Settlement::Tombstone(TombstoneReason::Unknown));
+    let Outcome::Redispatched { .. } = bench.begin(again(1, 0, 0)) else {
+        panic!("there is a place in flight");
+    };
+
+    let scope = |number| ScopeId::from_bytes(digest(number));
+    let mut bench = Bench::new(full);
+    bench.tombstone(again(1, 0, 0));
+    for number in [70, 71] {
+        bench.first(Begin { scope: scope(number), ..begin(1, number) });
+    }
+    let refused = Outcome::Capacity(CapacityLimit::PrincipalInFlight);
+    assert_eq!(bench.begin(again(1, 0, 0)), refused);
+
+    let mut bench = Bench::new(full);
+    bench.tombstone(again(1, 0, 0));
+    for principal in [2, 3] {
+        bench.first(begin(principal, 0));
+    }
+    // The last place in flight is taken right before it reaches for it.
+    bench.thieves = 1;
+    let refused = Outcome::Capacity(CapacityLimit::StoreInFlight);
+    assert_eq!(bench.begin(again(1, 0, 0)), refused);
+    let unknown = Outcome::Tombstone(TombstoneReason::Unknown);
+    assert_eq!(bench.begin(begin(1, 0)), unknown, "refused, it stays as it was");
+}
+
+#[test]
+fn a_redispatch_queues_behind_a_waiter_of_its_principal() {
+    let mut bench = Bench::new(Limits { principal_in_flight: 1, scope_in_flight: 1, ..limits(3) });
+    bench.tombstone(again(1, 0, 0));
+    bench.complete_elsewhere();
+    bench.complete_elsewhere();
+    let waiter = asked(&mut bench, 7, begin(1, 1)).expect("the store is full");
+    assert_eq!(asked(&mut bench, 8, again(1, 0, 0)), None, "it waits for its turn");
+    bench.ledger.shard(ShardId(1)).evict().expect("a place in flight");
+    let out = bench.step(ToShard::Answer { waiter, verdict: Verdict::Admitted });
+    let first = ShardDecision::Begun { call: CallId(7), outcome: Outcome::First(Fence(1)) };
+    let outcome = Outcome::Capacity(CapacityLimit::ScopeInFlight);
+    assert_eq!(out, [first, ShardDecision::Begun { call: CallId(8), outcome }]);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Begins that wait for room in a full store.
 //!
 //! While a begin of a principal waits at the coordinator, that principal's other begins on free
-//! slots queue behind it: the waiting one is not in the local counts yet, and they would pass a cap
-//! or evict wrongly. Begins on the waiting slot itself are among them. What a standing record
-//! answers, and settles, go on.
+//! slots, and its redispatches, queue behind it: the waiting one is not in the local counts yet, and
+//! they would pass a cap or evict wrongly. Begins on the waiting slot itself are among them. What a
+//! standing record answers, and settles, go on.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(super) struct Waiting {
 }
 
 impl Shard {
-    /// Queues a begin on a free slot behind one of its principal that waits, if one does. Its
+    /// Queues a begin that no record answers behind one of its principal that waits, if one does. Its
     /// answer, or its place in the queue, is then settled.
     pub(super) fn queue_behind_waiter(
         &mut self,
@@ -77,11 +77,8 @@ impl Shard {
         };
         out.push(ShardDecision::Begun { call, outcome });
         while let Some((call, begin)) = queue.pop_front() {
-            let admission = match self.standing(&begin, home) {
-                Some(outcome) => Admission::Answer(outcome),
-                None => self.admit(&begin, home),
-            };
-            match admission {
+            let found = self.look(&begin, home);
+            match self.decide(found, &begin, home) {
                 Admission::Answer(outcome) => out.push(ShardDecision::Begun { call, outcome }),
                 Admission::Wait => return self.wait_before(call, begin, queue, home, out),
             }

@@ -15,6 +15,7 @@ use crate::policy::{
     Auth, DefaultDecision, IdempotencyRules, Keys, Mode, MtlsRules, OAuth, PolicySet,
     PrincipalClaims, ServerPolicy, SessionsFile, SlotScope, Streams, Target,
 };
+use crate::store::ReceiptSettings;
 use crate::store::redis::Examination;
 use crate::urls::shown;
 
@@ -53,6 +54,7 @@ impl fmt::Display for Report {
         tls(f, self)?;
         store(f, &self.config.store, self.store.as_ref())?;
         limits(f, &self.config)?;
+        receipts(f, &self.config.receipts)?;
         upstream(f, &self.config.upstream)?;
         sources(f, self)?;
         for one in self.policy.servers() {
@@ -127,6 +129,13 @@ fn store(
         writeln!(f, "  persistence appendonly {aof}")?;
     }
     writeln!(f, "  scripts     {} loaded", found.scripts)
+}
+
+fn receipts(f: &mut fmt::Formatter<'_>, settings: &ReceiptSettings) -> fmt::Result {
+    match settings.entries {
+        0 => writeln!(f, "  receipts    none"),
+        most => writeln!(f, "  receipts    {most}, kept {}", length(settings.retention)),
+    }
 }
 
 fn limits(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::payments;
-use super::scenes::{DEFAULT_PATH, RECORDED_PATH, SCOPE_IN_FLIGHT};
+use super::scenes::{DEFAULT_PATH, RECORDED_PATH, SCOPE_IN_FLIGHT, VENDOR_PATH};
 
 /// How many names are tried for the folder before the demo gives up.
 const ATTEMPTS: u32 = 16;
@@ -38,6 +38,8 @@ impl Folder {
             let file = policy.join(name).with_extension("yaml");
             fs::write(file, document(name, path, streams, upstream))?;
         }
+        fs::write(policy.join("vendor.yaml"), connector(upstream))?;
+        fs::write(policy.join("payments-vendor.yaml"), vendor_server())?;
         Ok(folder)
     }
 
@@ -111,6 +113,64 @@ idempotency:
   streams: {streams}
 ",
         payments::PATH
+    )
+}
+
+/// The payments server's plain API as a vendor, with one tool.
+fn connector(vendor: SocketAddr) -> String {
+    format!(
+        "\
+schema_version: v1
+kind: connector
+name: payments-api
+base_url: http://{vendor}
+tools:
+  - name: charge
+    description: Charges a customer, once for each key.
+    input_schema:
+      type: object
+      required: [amount, currency, customer]
+      properties:
+        amount: {{ type: integer, description: in hundredths of the currency's unit }}
+        currency: {{ type: string }}
+        customer: {{ type: string }}
+        simulate: {{ type: string }}
+    request:
+      method: POST
+      path: {}
+      body:
+        json:
+          amount: '{{amount}}'
+          currency: '{{currency}}'
+          customer: '{{customer}}'
+          simulate: '{{simulate}}'
+    effect:
+      side_effect: write
+      idempotency: {{ header: Idempotency-Key }}
+      on_unknown: redispatch
+",
+        payments::VENDOR_PATH
+    )
+}
+
+/// The server that serves the vendor's tool.
+fn vendor_server() -> String {
+    format!(
+        "\
+schema_version: v1
+server:
+  name: payments-vendor
+  namespace: demo
+  uid: demo-payments-vendor
+  path: {VENDOR_PATH}
+  connectors: [payments-api]
+auth:
+  mode: static
+  human_id: you
+  agent_id: onceward-demo
+policy:
+  default_decision: allow
+"
     )
 }
 

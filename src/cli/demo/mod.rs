@@ -148,7 +148,7 @@ mod tests {
         let kept = once(&mut anstream::StripStream::new(&mut shown)).await.expect("it plays");
         let text = text(shown);
         assert!(kept, "{text}");
-        assert!(text.contains("7 scenes, 7 as promised"), "{text}");
+        assert!(text.contains("8 scenes, 8 as promised"), "{text}");
         let (_, next) = text.split_once("What to try next").expect("an end");
         assert!(next.contains("onceward demo --keep-running"), "{next}");
     }

@@ -8,6 +8,8 @@ use super::stage::{Departure, Stage};
 pub const DEFAULT_PATH: &str = "/mcp";
 /// The same server, governed by a policy that says `streams: record`.
 pub const RECORDED_PATH: &str = "/mcp-recorded";
+/// The gateway's own tool in front of the payments server's plain API.
+pub const VENDOR_PATH: &str = "/mcp-vendor";
 /// The calls that one scope may have in flight in the demo's gateway; the last scene fills them.
 pub const SCOPE_IN_FLIGHT: u32 = 2;
 
@@ -28,11 +30,13 @@ pub enum Scene {
     Stream,
     /// More calls at once than the scope may have.
     Capacity,
+    /// A vendor that dedupes by key, and goes away after it charged.
+    Vendor,
 }
 
 impl Scene {
     /// All of them, in the order of the story.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::WithoutKey,
         Self::WithKey,
         Self::Conflict,
@@ -40,6 +44,7 @@ impl Scene {
         Self::UpstreamDies,
         Self::Stream,
         Self::Capacity,
+        Self::Vendor,
     ];
 
     /// Its heading.
@@ -52,6 +57,7 @@ impl Scene {
             Self::UpstreamDies => "The upstream dies after charging",
             Self::Stream => "A reply that is a stream",
             Self::Capacity => "Too many at once",
+            Self::Vendor => "A vendor that knows the key",
         }
     }
 
@@ -82,6 +88,10 @@ impl Scene {
                 "This gateway lets one client have two keyed calls in flight. A third waits its turn; \
                  a replay needs no room."
             }
+            Self::Vendor => {
+                "The tool's effect spec says that this vendor charges once for each key, and \
+                 `on_unknown: redispatch`: a lost outcome is asked for again, under the same vendor key."
+            }
         }
     }
 
@@ -95,13 +105,16 @@ impl Scene {
             Self::UpstreamDies => "unknown, said plainly, never charged again",
             Self::Stream => "streamed live; retried, never charged again",
             Self::Capacity => "429 when full, nothing charged; replays go on",
+            Self::Vendor => "charged once, the outcome found out by the retry",
         }
     }
 
     /// How many charges it makes, where every promise is kept.
     pub fn charges(self) -> usize {
         match self {
-            Self::WithKey | Self::Conflict | Self::InFlight | Self::UpstreamDies => 1,
+            Self::WithKey | Self::Conflict | Self::InFlight | Self::UpstreamDies | Self::Vendor => {
+                1
+            }
             Self::WithoutKey | Self::Stream => 2,
             Self::Capacity => 4,
         }
@@ -121,6 +134,7 @@ impl Scene {
             Self::UpstreamDies => upstream_dies(stage).await,
             Self::Stream => stream(stage).await,
             Self::Capacity => capacity(stage).await,
+            Self::Vendor => vendor(stage).await,
         }
     }
 }
@@ -228,6 +242,19 @@ async fn capacity(stage: &mut Stage<'_, '_>) -> Result<(), Departure> {
     let answer = stage.send(&third, "order-1011 again: there is room now").await?;
     stage.charged(4).await?;
     stage.expect(&answer, Outcome::Executed)
+}
+
+async fn vendor(stage: &mut Stage<'_, '_>) -> Result<(), Departure> {
+    let call = stage.charge(VENDOR_PATH, "lee").keyed("order-1012").with("simulate", "crash");
+    let first = stage.send(&call, "Idempotency-Key: order-1012").await?;
+    stage.charged(1).await?;
+    stage.note("and closes the connection without a reply");
+    stage.expect(&first, Outcome::DISCONNECTED)?;
+    let retry = stage.send(&call, "the same request, the same key").await?;
+    stage.note("the vendor gets the same key again, and tells of the charge that it knows");
+    stage.expect(&retry, Outcome::Executed)?;
+    let again = stage.send(&call, "once more").await?;
+    stage.expect(&again, Outcome::Replayed)
 }
 
 /// Plays a streamed charge, the scene's charge number `count`. The first event must come while the

@@ -115,7 +115,7 @@ mod tests {
         payments.stop().await;
         let shown = String::from_utf8(shown).expect("text");
         assert!(!kept);
-        assert!(shown.contains("7 scenes, 1 as promised"), "{shown}");
+        assert!(shown.contains("8 scenes, 1 as promised"), "{shown}");
         let (_, summary) = shown.split_once("What was promised").expect("a summary");
         for (number, mark) in (1..).zip(['✔', '✘', '✘', '✘', '✘', '✘', '✘']) {
             assert!(summary.contains(&format!("{mark} {number}  ")), "{summary}");

@@ -18,13 +18,9 @@ impl Refusal {
 
     /// The key was used for the same call when it went to another destination.
     pub fn other_route() -> Self {
-        Self::new(
-            409,
-            "idempotency_key_conflict",
-            Advice::Reconcile,
-            "This key was used when the tool led to another destination, where the call may have \
-             taken effect; look at that one's state before you call again.",
-        )
+        let message = "This key was used when the tool led to another destination, where the call \
+                       may have taken effect; look at that one's state before you call again.";
+        Self { advice: Advice::Reconcile, message: message.into(), ..Self::conflict() }
     }
 
     /// The first execution still runs.
@@ -90,7 +86,7 @@ impl Refusal {
             503,
             "upstream_circuit_open",
             Advice::RetrySameKey,
-            "The MCP server has been failing and is given a rest; nothing was sent, try again later.",
+            "The upstream has been failing and is given a rest; nothing was sent, try again later.",
         )
         .retry_after(retry_after_s)
     }
@@ -101,7 +97,7 @@ impl Refusal {
             503,
             "upstream_busy",
             Advice::RetrySameKey,
-            "Too many requests to this MCP server are running; nothing was sent, try again.",
+            "Too many requests to this upstream are running; nothing was sent, try again.",
         )
         .retry_after(1)
     }
@@ -112,7 +108,7 @@ impl Refusal {
             502,
             "upstream_unreachable",
             Advice::RetrySameKey,
-            "The MCP server could not be reached; nothing was sent, try again.",
+            "The upstream could not be reached; nothing was sent, try again.",
         )
         .retry_after(1)
     }
@@ -123,7 +119,7 @@ impl Refusal {
             504,
             "upstream_timeout",
             Advice::Reconcile,
-            "The MCP server did not answer in time; the call may have taken effect, look at the \
+            "The upstream did not answer in time; the call may have taken effect, look at the \
              tool's own state before you call again.",
         )
     }
@@ -134,7 +130,7 @@ impl Refusal {
             502,
             "upstream_disconnected",
             Advice::Reconcile,
-            "The MCP server's reply broke off; the call may have taken effect, look at the tool's \
+            "The upstream's reply broke off; the call may have taken effect, look at the tool's \
              own state before you call again.",
         )
     }

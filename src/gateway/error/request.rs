@@ -1,5 +1,7 @@
 //! Refusals of a request for its form, whoever sent it.
 
+use std::borrow::Cow;
+
 use super::{Advice, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Refusal};
 
 /// Before a body was read.
@@ -170,13 +172,31 @@ impl Refusal {
 
     /// A `tools/call` whose params cannot name a tool.
     pub fn invalid_params() -> Self {
-        Self::new(
-            400,
-            "invalid_params",
-            Advice::FixRequest,
+        Self::invalid_params_because(
             "The params of tools/call must be an object whose name is a string.",
         )
-        .code(INVALID_PARAMS)
+    }
+
+    /// A native server without the tool.
+    pub fn unknown_tool() -> Self {
+        Self::invalid_params_because(
+            "This server has no tool of that name; tools/list says which it has.",
+        )
+    }
+
+    /// A native server is asked for something else than a message.
+    pub fn not_served() -> Self {
+        Self::new(
+            405,
+            "method_not_allowed",
+            Advice::FixRequest,
+            "This server answers POST alone: it has no stream to listen to and no session to end.",
+        )
+    }
+
+    /// Params that the tool does not take.
+    pub fn invalid_params_because(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(400, "invalid_params", Advice::FixRequest, message).code(INVALID_PARAMS)
     }
 
     /// A mirrored header that disagrees with the body (MCP 2026-07-28).

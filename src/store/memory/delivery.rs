@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::directory::Directory;
 use super::supervision::Health;
 use crate::claim::protocol::Outcome;
-use crate::claim::{Settlement, SlotKey, TombstoneReason};
-use crate::store::{Begun, StoreError, Ticket};
+use crate::claim::{Fence, Settlement, SlotKey, TombstoneReason};
+use crate::store::{Begun, Notes, StoreError, Ticket};
 
 /// The answer to a begin until its caller takes it. A claim that nobody takes was never handed out,
 /// so nothing was dispatched under it: it is released. From then on the ticket guards it.
@@ -15,6 +15,8 @@ pub(super) struct Delivery {
     outcome: Option<Outcome>,
     slot: SlotKey,
     home: usize,
+    /// The number of the attempt that is reserved with a claim.
+    attempt: u32,
     directory: Arc<Directory>,
 }
 
@@ -23,9 +25,10 @@ impl Delivery {
         outcome: Outcome,
         slot: SlotKey,
         home: usize,
+        attempt: u32,
         directory: Arc<Directory>,
     ) -> Self {
-        Self { outcome: Some(outcome), slot, home, directory }
+        Self { outcome: Some(outcome), slot, home, attempt, directory }
     }
 
     /// The caller takes the answer.
@@ -36,9 +39,8 @@ impl Delivery {
     /// wait.
     pub(super) fn accept(mut self, health: &Health) -> Result<Begun, StoreError> {
         Ok(match self.outcome.take() {
-            Some(Outcome::First(fence)) => {
-                let guard = Arc::clone(&self.directory);
-                Begun::First(Ticket::new(self.slot, fence, self.home, guard))
+            Some(Outcome::First(fence) | Outcome::Redispatched { fence, .. }) => {
+                Begun::First(self.ticket(fence))
             }
             Some(Outcome::Replay(reply)) => Begun::Replay(reply),
             Some(Outcome::Conflict) => Begun::Conflict,
@@ -50,12 +52,19 @@ impl Delivery {
             Some(Outcome::Unavailable) | None => return Err(health.why_unavailable()),
         })
     }
+
+    fn ticket(&self, fence: Fence) -> Ticket {
+        Ticket::numbered(self.slot, fence, self.home, self.directory.clone(), self.attempt)
+    }
 }
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        if let Some(Outcome::First(fence)) = self.outcome.take() {
-            self.directory.settle(self.slot, fence, self.home, Settlement::Release);
+        if let Some(Outcome::First(fence) | Outcome::Redispatched { fence, .. }) =
+            self.outcome.take()
+        {
+            let notes = Notes::of(self.attempt, true);
+            self.directory.settle(self.slot, fence, self.home, Settlement::Release, notes);
         }
     }
 }

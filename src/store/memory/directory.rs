@@ -8,7 +8,7 @@ use super::shard::{ShardActor, ShardInput};
 use crate::claim::protocol::ToShard;
 use crate::claim::{Fence, Settlement, SlotKey, TombstoneReason};
 use crate::mailbox::{Left, Mailbox};
-use crate::store::SettleOnDrop;
+use crate::store::{Notes, SettleOnDrop};
 
 /// The mailboxes of the store's actors. Sending never waits for another's handler; what is sent to
 /// an actor that is gone is dropped, and with it the reply channel inside, which its caller sees.
@@ -47,8 +47,15 @@ impl Directory {
     }
 
     /// Ends a claim without waiting for the answer.
-    pub(super) fn settle(&self, slot: SlotKey, fence: Fence, home: usize, settlement: Settlement) {
-        self.tell_shard(home, ShardInput::Settle { slot, fence, settlement, reply: None });
+    pub(super) fn settle(
+        &self,
+        slot: SlotKey,
+        fence: Fence,
+        home: usize,
+        settlement: Settlement,
+        notes: Notes,
+    ) {
+        self.tell_shard(home, ShardInput::Settle { slot, fence, settlement, notes, reply: None });
     }
 
     /// Lets every shard sweep what is due.
@@ -79,6 +86,8 @@ impl std::fmt::Debug for Directory {
 
 impl SettleOnDrop for Directory {
     fn settle_unknown(&self, slot: SlotKey, fence: Fence, home: usize) {
-        self.settle(slot, fence, home, Settlement::Tombstone(TombstoneReason::Unknown));
+        // How its attempt ended, nobody says any more.
+        let notes = Notes::of(0, false);
+        self.settle(slot, fence, home, Settlement::Tombstone(TombstoneReason::Unknown), notes);
     }
 }

@@ -7,6 +7,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::directory::Directory;
+use super::receipts::Receipts;
 
 /// How often the shards sweep what has expired without being asked.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -62,7 +63,11 @@ impl Bell {
 }
 
 /// Starts the keeper. It ends when it is told to, or finds the store gone.
-pub(super) fn start(bell: Arc<Bell>, directory: Weak<Directory>) -> io::Result<()> {
+pub(super) fn start(
+    bell: Arc<Bell>,
+    directory: Weak<Directory>,
+    receipts: Arc<Receipts>,
+) -> io::Result<()> {
     let keep = move || {
         let mut sweep = Instant::now() + SWEEP_EVERY;
         loop {
@@ -72,6 +77,7 @@ pub(super) fn start(bell: Arc<Bell>, directory: Weak<Directory>) -> io::Result<(
                 Call::Mail => directory.resume(),
                 Call::None => {
                     directory.tick();
+                    receipts.sweep();
                     sweep = Instant::now() + SWEEP_EVERY;
                 }
                 Call::End => return,

@@ -9,6 +9,7 @@ mod delivery;
 mod directory;
 mod keeper;
 mod read_index;
+mod receipts;
 mod shard;
 mod supervision;
 
@@ -25,10 +26,12 @@ use self::coordinator::{CoordinatorActor, CoordinatorInput};
 use self::directory::Directory;
 use self::keeper::Bell;
 use self::read_index::ReadIndex;
+use self::receipts::{ClaimOf, Receipts};
 use self::shard::{ShardActor, ShardInput};
 use self::supervision::Health;
 use super::{
-    Asked, Begin, Begun, Clock, Known, Occupancy, Settled, Store, StoreError, StoreFuture, Ticket,
+    Asked, Begin, Begun, Clock, Known, Occupancy, Receipt, ReceiptId, ReceiptPage, ReceiptQuery,
+    ReceiptSettings, Settled, Store, StoreError, StoreFuture, Ticket,
 };
 use crate::claim::protocol::ShardId;
 use crate::claim::{Limits, PrincipalId, Reply, Settlement, TombstoneReason};
@@ -54,6 +57,7 @@ pub struct MemoryStore {
     index: Arc<ReadIndex>,
     clock: Arc<dyn Clock>,
     health: Arc<Health>,
+    receipts: Arc<Receipts>,
     directory: Arc<Directory>,
     admissions: Box<[Arc<Semaphore>]>,
     keeper: Arc<Bell>,
@@ -65,11 +69,17 @@ impl MemoryStore {
     /// # Errors
     ///
     /// When the system gives no thread for what must happen while nobody calls.
-    pub fn start(limits: Limits, shards: usize, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
+    pub fn start(
+        limits: Limits,
+        receipts: ReceiptSettings,
+        shards: usize,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Arc<Self>> {
         let shards = shards.max(1);
         let ledger = Ledger::new((&limits).into(), shards);
         let index = Arc::new(ReadIndex::for_entries(limits.entries));
         let health = Arc::new(Health::new(shards));
+        let receipts = Arc::new(Receipts::new(receipts, Arc::clone(&clock)));
         let keeper = Arc::new(Bell::default());
         let directory = Arc::new_cyclic(|directory: &Weak<Directory>| {
             let own = || (Arc::clone(&clock), Arc::clone(&health), Weak::clone(directory));
@@ -77,15 +87,15 @@ impl MemoryStore {
                 let (clock, health, directory) = own();
                 let index = Arc::clone(&index);
                 let home = ShardLedger::new(Arc::clone(&ledger), ShardId(shard), index);
-                ShardActor::new(limits, home, clock, health, directory)
+                ShardActor::new(limits, home, clock, health, Arc::clone(&receipts), directory)
             };
             let (clock, health, theirs) = own();
             let coordinator = CoordinatorActor::new(Arc::clone(&ledger), clock, health, theirs);
             Directory::new((0..shards).map(shard), coordinator, Arc::clone(&keeper))
         });
-        keeper::start(Arc::clone(&keeper), Arc::downgrade(&directory))?;
+        keeper::start(Arc::clone(&keeper), Arc::downgrade(&directory), Arc::clone(&receipts))?;
         let admissions = (0..shards).map(|_| Arc::new(Semaphore::new(MAILBOX_BEGINS))).collect();
-        Ok(Arc::new(Self { ledger, index, clock, health, directory, admissions, keeper }))
+        Ok(Arc::new(Self { ledger, index, clock, health, receipts, directory, admissions, keeper }))
     }
 
     /// The shard of a principal. Not by its first bytes: those are its hash in the shard's maps,
@@ -97,24 +107,34 @@ impl MemoryStore {
         (u64::from_le_bytes(bytes) % shards) as usize
     }
 
-    async fn begin(&self, begin: Begin) -> Result<Begun, StoreError> {
+    async fn begin(
+        &self,
+        begin: Begin,
+        receipt: Option<Arc<Receipt>>,
+    ) -> Result<Begun, StoreError> {
         let shard = self.shard_of(&begin.principal);
         self.health.shard(shard)?;
         if let Some(known) = self.index.look_up(&begin, &*self.clock) {
             return Ok(known.into());
         }
-        match within(BEGIN_WAIT, self.ask(shard, begin)).await {
+        match within(BEGIN_WAIT, self.ask(shard, begin, receipt)).await {
             Ok(answer) => answer,
             Err(_) => Err(StoreError::Timeout),
         }
     }
 
     /// Asks the shard. Dropped before the answer was taken, a `First` among it is released.
-    async fn ask(&self, shard: usize, begin: Begin) -> Result<Begun, StoreError> {
+    async fn ask(
+        &self,
+        shard: usize,
+        begin: Begin,
+        receipt: Option<Arc<Receipt>>,
+    ) -> Result<Begun, StoreError> {
         let admission = Arc::clone(&self.admissions[shard]);
         let in_mailbox = admission.acquire_owned().await.map_err(|_| self.health.why_gone())?;
         let (reply, answer) = oneshot::channel();
-        self.directory.tell_shard(shard, ShardInput::Begin { begin, reply, in_mailbox });
+        let input = ShardInput::Begin { begin, receipt, reply, in_mailbox };
+        self.directory.tell_shard(shard, input);
         let delivery = answer.await.map_err(|_| self.health.why_gone())?;
         delivery.accept(&self.health)
     }
@@ -122,9 +142,9 @@ impl MemoryStore {
     /// Settles a ticket. It is not bounded by the mailbox: were it dropped while it waited for
     /// room, its slot would stay in flight for ever.
     async fn settle(&self, ticket: Ticket, settlement: Settlement) -> Result<Settled, StoreError> {
-        let (slot, fence, home, _) = ticket.into_parts();
+        let (slot, fence, home, notes) = ticket.into_parts();
         let (reply, answer) = oneshot::channel();
-        let input = ShardInput::Settle { slot, fence, settlement, reply: Some(reply) };
+        let input = ShardInput::Settle { slot, fence, settlement, notes, reply: Some(reply) };
         self.directory.tell_shard(home, input);
         match within(SETTLE_WAIT, answer).await {
             Ok(answer) => answer.map_err(|_| self.health.why_gone()),
@@ -156,12 +176,19 @@ impl Store for MemoryStore {
     }
 
     fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
-        Box::pin(self.begin(asked.begin))
+        let receipt = self.receipts.draft(&asked.domain, asked.opening);
+        let begin = asked.begin;
+        Box::pin(async move { self.begin(begin, receipt?).await })
     }
 
+    /// A ticket that was not settled holds its claim: in memory nobody else can end it.
     fn reserve_attempt(&self, ticket: &mut Ticket) -> StoreFuture<'_, Settled> {
-        ticket.reserve();
-        Box::pin(std::future::ready(Ok(Settled::Done)))
+        let (_, fence, home, notes) = ticket.reserve();
+        let reserved = self.health.shard(home).map(|()| {
+            self.receipts.reserve(ClaimOf { home, fence }, &notes);
+            Settled::Done
+        });
+        Box::pin(std::future::ready(reserved))
     }
 
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {
@@ -174,6 +201,14 @@ impl Store for MemoryStore {
 
     fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled> {
         Box::pin(self.settle(ticket, Settlement::Release))
+    }
+
+    fn receipt(&self, id: ReceiptId) -> StoreFuture<'_, Option<Receipt>> {
+        Box::pin(async move { Ok(self.receipts.get(&id)) })
+    }
+
+    fn receipts(&self, query: ReceiptQuery) -> StoreFuture<'_, ReceiptPage> {
+        Box::pin(async move { Ok(self.receipts.page(&query)) })
     }
 
     /// Of a shard that died, the completed records count as tombstones: they stand, and cannot be

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use dashmap::DashSet;
 
+use crate::claim::protocol::Outcome;
 use crate::claim::shared::Index;
 use crate::claim::{Begin, Completion, DigestHash, SlotKey};
 use crate::store::{Clock, Known};
@@ -54,13 +55,12 @@ impl ReadIndex {
     pub(super) fn look_up(&self, begin: &Begin, clock: &dyn Clock) -> Option<Known> {
         let (expires, known) = {
             let entry = self.entries.get(&begin.slot)?;
-            let Completion { claim, expires, reply } = &*entry.0;
-            let known = if claim.hash == begin.hash {
-                Known::Replay(Arc::clone(reply))
-            } else {
-                Known::Conflict
+            let known = match entry.0.answer(begin) {
+                Outcome::Replay(reply) => Known::Replay(reply),
+                Outcome::OtherRoute => Known::OtherRoute,
+                _ => Known::Conflict,
             };
-            (*expires, known)
+            (entry.0.expires, known)
         };
         (clock.now() < expires).then_some(known)
     }
@@ -80,7 +80,9 @@ impl Index for Arc<ReadIndex> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{Claim, Dispatch, Fence, Millis, PrincipalId, Reply, RequestHash, ScopeId};
+    use crate::claim::{
+        Claim, Dispatch, DispatchHash, Millis, Pin, PrincipalId, Reply, RequestHash, ScopeId,
+    };
     use bytes::Bytes;
 
     const EXPIRES: Millis = Millis(10);
@@ -97,7 +99,7 @@ mod tests {
 
     fn show(index: &Arc<ReadIndex>) {
         let reply = Reply::new(200, None, Bytes::from_static(b"ok"), 2).expect("it fits");
-        let claim = Claim { slot: begin(0).slot, hash: begin(0).hash, fence: Fence(0) };
+        let claim = Claim::of(&begin(0));
         let completion = Completion { claim, expires: EXPIRES, reply: Arc::new(reply) };
         Arc::clone(index).show(&Arc::new(completion));
     }
@@ -125,6 +127,24 @@ mod tests {
         assert!(index.look_up(&begin(0), &at(10)).is_none());
         Arc::clone(&index).hide(begin(0).slot);
         assert!(index.look_up(&begin(0), &at(9)).is_none());
+    }
+
+    #[test]
+    fn a_reply_of_another_route_is_refused_where_routes_are_pinned() {
+        let index = Arc::new(ReadIndex::for_entries(1));
+        show(&index);
+        let clock = Meanwhile { now: Millis(9), completed: None };
+        let hash = Some(DispatchHash::from_bytes([4; 32]));
+        let look_up = |hash, pin, request| {
+            let dispatch = Dispatch { hash, pin, redispatch: true };
+            index.look_up(&Begin { dispatch, ..begin(request) }, &clock)
+        };
+        assert!(matches!(look_up(hash, Pin::Always, 0), Some(Known::OtherRoute)));
+        assert!(matches!(look_up(None, Pin::Always, 0), Some(Known::Replay(_))));
+        assert!(matches!(look_up(hash, Pin::Always, 1), Some(Known::Conflict)));
+        for pin in [Pin::Free, Pin::Open] {
+            assert!(matches!(look_up(hash, pin, 0), Some(Known::Replay(_))));
+        }
     }
 
     #[test]

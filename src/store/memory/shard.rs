@@ -10,22 +10,26 @@ use super::coordinator::CoordinatorInput;
 use super::delivery::Delivery;
 use super::directory::Directory;
 use super::read_index::ReadIndex;
+use super::receipts::{ClaimOf, Receipts};
 use super::supervision::Health;
 use crate::claim::protocol::{
     CallId, Incarnation, Outcome, ShardDecision, ShardId, ToCoordinator, ToShard,
 };
 use crate::claim::shard::Shard;
 use crate::claim::shared::Home;
-use crate::claim::{Begin, Fence, Limits, Settled, Settlement, SlotKey};
+use crate::claim::{Begin, Fence, Limits, Settled, Settlement, SlotKey, TombstoneReason};
 use crate::ledger::ShardLedger;
 use crate::mailbox::{Actor, Next};
-use crate::store::Clock;
+use crate::store::receipt::ReceiptOutcome;
+use crate::store::{Clock, Notes, Receipt};
 
 /// What a shard actor is sent.
 #[derive(Debug)]
 pub(super) enum ShardInput {
     Begin {
         begin: Begin,
+        /// What the claim's receipt will be.
+        receipt: Option<Arc<Receipt>>,
         reply: oneshot::Sender<Delivery>,
         /// Given back when the message leaves the mailbox.
         in_mailbox: OwnedSemaphorePermit,
@@ -34,6 +38,8 @@ pub(super) enum ShardInput {
         slot: SlotKey,
         fence: Fence,
         settlement: Settlement,
+        /// What the claim's receipt is told.
+        notes: Notes,
         reply: Option<oneshot::Sender<Settled>>,
     },
     Protocol(ToShard),
@@ -51,8 +57,16 @@ pub(super) enum ShardInput {
 /// Whom a call answers.
 #[derive(Debug)]
 enum Caller {
-    Begin { slot: SlotKey, reply: oneshot::Sender<Delivery> },
-    Settle(Option<oneshot::Sender<Settled>>),
+    Begin { slot: SlotKey, receipt: Option<Arc<Receipt>>, reply: oneshot::Sender<Delivery> },
+    Settle { closing: Closing, reply: Option<oneshot::Sender<Settled>> },
+}
+
+/// What the receipt of a claim is told when the claim has settled.
+#[derive(Debug)]
+struct Closing {
+    fence: Fence,
+    notes: Notes,
+    outcome: ReceiptOutcome,
 }
 
 /// The shell of one shard.
@@ -62,6 +76,7 @@ pub(super) struct ShardActor {
     shard: ShardId,
     clock: Arc<dyn Clock>,
     health: Arc<Health>,
+    receipts: Arc<Receipts>,
     directory: Weak<Directory>,
     next_call: u64,
     /// Those whose begin waits for the coordinator.
@@ -78,6 +93,7 @@ impl ShardActor {
         home: ShardLedger<Arc<ReadIndex>>,
         clock: Arc<dyn Clock>,
         health: Arc<Health>,
+        receipts: Arc<Receipts>,
         directory: Weak<Directory>,
     ) -> Self {
         Self {
@@ -86,6 +102,7 @@ impl ShardActor {
             home,
             clock,
             health,
+            receipts,
             directory,
             next_call: 0,
             callers: HashMap::new(),
@@ -141,9 +158,12 @@ impl ShardActor {
                 self.answer_begin(caller, outcome);
             }
             ShardDecision::Settled { call, settled } => {
-                if let Some(Caller::Settle(Some(reply))) = current(call) {
+                if let Some(Caller::Settle { closing, reply }) = current(call) {
+                    if settled == Settled::Done {
+                        self.close(closing);
+                    }
                     // A settle has landed whether or not anybody still waits to hear of it.
-                    let _ = reply.send(settled);
+                    let _ = reply.map(|reply| reply.send(settled));
                 }
             }
             ShardDecision::Send(message) => {
@@ -160,12 +180,37 @@ impl ShardActor {
     }
 
     fn answer_begin(&self, caller: Option<Caller>, outcome: Outcome) {
-        if let Some(Caller::Begin { slot, reply }) = caller
+        if let Some(Caller::Begin { slot, receipt, reply }) = caller
             && let Some(directory) = self.directory.upgrade()
         {
+            let attempt = self.open(&outcome, receipt);
             // Not received, it comes back and is dropped here, which releases a claim.
-            drop(reply.send(Delivery::new(outcome, slot, self.shard.0, directory)));
+            drop(reply.send(Delivery::new(outcome, slot, self.shard.0, attempt, directory)));
         }
+    }
+
+    /// Opens the receipt of a claim, or goes on with one. Says which attempt is reserved with it.
+    fn open(&self, outcome: &Outcome, receipt: Option<Arc<Receipt>>) -> u32 {
+        let now = self.machine.now();
+        match *outcome {
+            Outcome::First(fence) => {
+                self.receipts.open(self.claim(fence), receipt, now);
+                1
+            }
+            Outcome::Redispatched { fence, before } => {
+                self.receipts.go_on(self.claim(fence), before, receipt, now)
+            }
+            _ => 1,
+        }
+    }
+
+    fn close(&self, closing: Closing) {
+        let Closing { fence, notes, outcome } = closing;
+        self.receipts.settle(self.claim(fence), &notes, outcome);
+    }
+
+    fn claim(&self, fence: Fence) -> ClaimOf {
+        ClaimOf { home: self.shard.0, fence }
     }
 }
 
@@ -174,16 +219,17 @@ impl Actor for ShardActor {
 
     fn handle(&mut self, input: ShardInput) -> Next {
         match input {
-            ShardInput::Begin { begin, reply, in_mailbox } => {
+            ShardInput::Begin { begin, receipt, reply, in_mailbox } => {
                 drop(in_mailbox);
                 let call = self.call();
-                let caller = Caller::Begin { slot: begin.slot, reply };
+                let caller = Caller::Begin { slot: begin.slot, receipt, reply };
                 self.step_for(call, caller, ToShard::Begin { call, begin });
             }
-            ShardInput::Settle { slot, fence, settlement, reply } => {
+            ShardInput::Settle { slot, fence, settlement, notes, reply } => {
                 let call = self.call();
+                let closing = Closing { fence, notes, outcome: outcome_of(&settlement) };
                 let message = ToShard::Settle { call, slot, fence, settlement };
-                self.step_for(call, Caller::Settle(reply), message);
+                self.step_for(call, Caller::Settle { closing, reply }, message);
             }
             ShardInput::Protocol(message) => self.step(message),
             ShardInput::Drain(done) => {
@@ -210,6 +256,16 @@ impl Actor for ShardActor {
             }
         }
         Next::Continue
+    }
+}
+
+/// What a receipt says of a claim that ends so, unless a redispatch went before.
+fn outcome_of(settlement: &Settlement) -> ReceiptOutcome {
+    match settlement {
+        Settlement::Complete(_) => ReceiptOutcome::Completed,
+        Settlement::Tombstone(TombstoneReason::Unknown) => ReceiptOutcome::Unknown,
+        Settlement::Tombstone(TombstoneReason::NotReplayable) => ReceiptOutcome::NotReplayable,
+        Settlement::Release => ReceiptOutcome::Released,
     }
 }
 

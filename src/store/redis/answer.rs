@@ -4,6 +4,7 @@ use redis::Value;
 
 use super::keys::Victim;
 use crate::claim::{CapacityLimit, Reply};
+use crate::store::ReceiptId;
 use bytes::Bytes;
 
 /// An answer, taken apart.
@@ -23,9 +24,11 @@ pub(super) struct Answer {
 /// What it comes to.
 #[derive(Debug)]
 pub(super) enum Word {
-    First,
+    /// The claim is the caller's, with this many attempts reserved under its record.
+    First(u32),
     Replay(Reply),
     Conflict,
+    OtherRoute,
     InFlight,
     Unknown,
     NotReplayable,
@@ -43,6 +46,16 @@ pub(super) enum Word {
     /// There is no record of this ticket.
     Gone,
     Occupancy(Counts),
+    Receipts(Vec<Kept>),
+}
+
+/// A receipt as a domain keeps it.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) id: ReceiptId,
+    /// When the domain opened it.
+    pub(super) stamp: i64,
+    pub(super) lines: Vec<u8>,
 }
 
 /// What a domain holds.
@@ -72,9 +85,10 @@ impl Answer {
 impl Word {
     fn read(word: &[u8], mut rest: impl Iterator<Item = Value>, reply_cap: usize) -> Option<Self> {
         Some(match word {
-            b"first" => Self::First,
+            b"first" => Self::First(u32::try_from(int(&rest.next()?)?).ok()?),
             b"replay" => Self::Replay(reply(rest, reply_cap)?),
             b"conflict" => Self::Conflict,
+            b"other_route" => Self::OtherRoute,
             b"in_flight" => Self::InFlight,
             b"unknown" => Self::Unknown,
             b"not_replayable" => Self::NotReplayable,
@@ -88,6 +102,7 @@ impl Word {
             b"done" => Self::Done,
             b"stale" => Self::Stale,
             b"gone" => Self::Gone,
+            b"receipts" => Self::Receipts(receipts(rest)?),
             b"occupancy" => Self::Occupancy(Counts {
                 in_flight: u32::try_from(int(&rest.next()?)?).ok()?,
                 completed: u32::try_from(int(&rest.next()?)?).ok()?,
@@ -109,7 +124,21 @@ fn reply(mut rest: impl Iterator<Item = Value>, cap: usize) -> Option<Reply> {
     };
     let body = Bytes::from(bytes(rest.next()?)?);
     let cap = cap.max(body.len());
-    Reply::new(status, content_type, body, cap).ok()
+    let reply = Reply::new(status, content_type, body, cap).ok()?;
+    Some(match bytes(rest.next()?)? {
+        absent if absent.is_empty() => reply,
+        route => reply.with_route(Bytes::from(route)),
+    })
+}
+
+fn receipts(mut rest: impl Iterator<Item = Value>) -> Option<Vec<Kept>> {
+    let mut all = Vec::new();
+    while let Some(id) = rest.next() {
+        let id = ReceiptId::parse(&text(id)?)?;
+        let (stamp, lines) = (int(&rest.next()?)?, bytes(rest.next()?)?);
+        all.push(Kept { id, stamp, lines });
+    }
+    Some(all)
 }
 
 fn limit(name: &[u8]) -> Option<CapacityLimit> {

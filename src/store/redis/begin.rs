@@ -9,20 +9,22 @@ use tokio::time::sleep;
 use super::answer::Word;
 use super::calls::Arguments;
 use super::domain::{Domain, Seen};
+use super::events::Opened;
 use super::held::{Claim, TICKET};
-use super::keys::Victim;
+use super::keys::{Named, Victim};
 use super::pool::{Failure, Link, Refused};
 use super::script::Operation;
 use super::settings;
-use super::{Guard, Shared};
-use crate::claim::{Begin, Millis};
-use crate::store::{Begun, StoreError, Ticket};
+use super::{Guard, Shared, micros, millis};
+use crate::claim::protocol::Pin;
+use crate::claim::{Dispatch, Millis};
+use crate::store::{Asked, Begun, StoreError, Ticket};
 
 /// How often a begin asks again because others took the room that it was about to make.
 const MAX_EVICTIONS: u32 = 32;
 
 /// How often a begin follows its keys to another node of a cluster.
-const MAX_MOVES: u32 = 5;
+pub(super) const MAX_MOVES: u32 = 5;
 
 /// Between two attempts of a begin whose answer was lost.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -31,7 +33,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Asking {
     shared: Arc<Shared>,
     domain: Arc<Domain>,
-    begin: Begin,
+    named: Named,
+    opened: Option<Opened>,
     ticket: [u8; TICKET],
     /// When the server must not take it any more, in its own microseconds.
     not_after: i64,
@@ -55,18 +58,18 @@ impl Asking {
     /// # Errors
     ///
     /// Without randomness there is no ticket.
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        domain: Arc<Domain>,
-        begin: Begin,
-    ) -> Result<Self, StoreError> {
-        let mut ticket = [0; TICKET];
-        getrandom::fill(&mut ticket).map_err(|error| {
-            tracing::error!(%error, "the system gives no random numbers");
-            StoreError::Down
-        })?;
+    pub(super) fn new(shared: Arc<Shared>, mut asked: Asked<'_>) -> Result<Self, StoreError> {
+        if shared.receipts.entries == 0 {
+            asked.opening = None;
+        }
+        let ticket = random()?;
+        let opened = match asked.opening {
+            Some(_) => Opened::new(&mut asked, random()?),
+            None => None,
+        };
+        let (domain, named) = (shared.domains.of(&asked.domain), Named::new(&asked));
         let (sent, stray, victims) = (None, false, Vec::new());
-        Ok(Self { shared, domain, begin, ticket, not_after: 0, sent, stray, victims })
+        Ok(Self { shared, domain, named, opened, ticket, not_after: 0, sent, stray, victims })
     }
 
     /// Asks until there is an answer. What may have been claimed without our hearing of it is
@@ -122,13 +125,13 @@ impl Asking {
         let seen = self.domain.seen(now).map_err(Failure::Unsent)?;
         self.sent.get_or_insert(now);
         let left = Millis(deadline.0.saturating_sub(now.0));
-        self.not_after = self.not_after.max(self.shared.server_time.after(now, left));
+        self.not_after = self.not_after.max(self.domain.server_time.after(now, left));
         let (keys, arguments) = self.declare(&seen);
         let asking =
             self.shared.ask(&mut link, &self.domain, &seen, Operation::Begin, &keys, &arguments);
         let answer = asking.await?;
         let begun = match answer.word {
-            Word::First => return self.first(link).await,
+            Word::First(attempt) => return self.first(link, attempt).await,
             Word::Evict(victims) => {
                 self.victims = victims;
                 link.give_back();
@@ -140,13 +143,14 @@ impl Asking {
             }
             Word::Replay(reply) => Begun::Replay(Arc::new(reply)),
             Word::Conflict => Begun::Conflict,
+            Word::OtherRoute => Begun::OtherRoute,
             Word::InFlight => Begun::InFlight,
             Word::Unknown => Begun::Unknown,
             Word::NotReplayable => Begun::NotReplayable,
             Word::Capacity(limit) => Begun::Capacity(limit),
             Word::Lost => return Err(Failure::Unsent(StoreError::Lost)),
             Word::Limits(theirs) => return Err(Failure::Unsent(self.other_limits(&theirs))),
-            Word::Done | Word::Stale | Word::Gone | Word::Occupancy(_) => {
+            Word::Done | Word::Stale | Word::Gone | Word::Occupancy(_) | Word::Receipts(_) => {
                 return Err(Failure::Lost);
             }
         };
@@ -155,21 +159,26 @@ impl Asking {
     }
 
     /// The claim is ours, once as many replicas have it as must.
-    async fn first(&self, mut link: Link<'_>) -> Result<Attempt, Failure> {
-        let wanted = self.shared.wait_replicas;
-        if wanted > 0 && link.replicas(wanted, self.shared.replica_wait).await < wanted {
-            return Err(Failure::Unsent(StoreError::Unreplicated));
-        }
+    async fn first(&self, mut link: Link<'_>, attempt: u32) -> Result<Attempt, Failure> {
+        self.shared.replicated(&mut link).await?;
         link.give_back();
         let fence = self.shared.held.add(self.claim());
         let guard = Arc::new(Guard(Arc::clone(&self.shared)));
-        Ok(Attempt::Answered(Begun::First(Ticket::new(self.begin.slot, fence, 0, guard))))
+        let ticket = Ticket::numbered(self.named.begin.slot, fence, 0, guard, attempt);
+        Ok(Attempt::Answered(Begun::First(ticket)))
     }
 
     fn claim(&self) -> Claim {
         let sent = self.sent.unwrap_or_else(|| self.shared.now());
         let stray = self.stray.then_some(self.not_after);
-        Claim::new(Arc::clone(&self.domain), self.begin, self.ticket, sent, stray)
+        Claim::new(
+            Arc::clone(&self.domain),
+            self.named.clone(),
+            self.ticket,
+            sent,
+            stray,
+            self.opened.is_some(),
+        )
     }
 
     fn other_limits(&self, theirs: &str) -> StoreError {
@@ -181,11 +190,24 @@ impl Asking {
         error
     }
 
+    /// What a script is told of the receipt.
+    fn open(&self, arguments: &mut Arguments) {
+        let (id, line, at) = match &self.opened {
+            Some(opened) => (opened.id.as_str(), opened.line.as_str(), opened.at.as_str()),
+            None => ("", "", ""),
+        };
+        [id, line, at].iter().for_each(|text| arguments.push(text));
+        arguments.number(micros(millis(self.shared.receipts.retention)));
+        arguments.number(self.shared.receipts.entries);
+    }
+
     /// Keys and arguments in the order of scripts/begin.lua.
     fn declare(&self, seen: &Seen) -> (Vec<String>, Arguments) {
-        let limits = &self.shared.limits;
-        let mut arguments = Arguments::of(&self.begin, &self.ticket, limits, self.shared.lease);
-        arguments.push(self.begin.hash.as_bytes());
+        let (limits, lease) = (&self.shared.limits, self.shared.lease);
+        let Named { begin, record } = &self.named;
+        let mut arguments = Arguments::of(begin, record, &self.ticket, limits, lease);
+        arguments.push(begin.hash.as_bytes());
+        describe(&begin.dispatch, &mut arguments);
         arguments.number(self.not_after);
         arguments.number(seen.stamp);
         arguments.push(&seen.born);
@@ -201,11 +223,35 @@ impl Asking {
         ] {
             arguments.number(cap);
         }
-        let mut keys = self.domain.keys.of(&self.begin);
+        self.open(&mut arguments);
+        let mut keys = self.domain.keys.of(&self.named);
+        if self.opened.is_some() {
+            keys.extend(self.domain.keys.receipts());
+        }
         for victim in &self.victims {
             arguments.push(victim.member());
             keys.extend(self.domain.keys.of_victim(victim));
         }
         (keys, arguments)
     }
+}
+
+fn random() -> Result<[u8; TICKET], StoreError> {
+    let mut bytes = [0; TICKET];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        tracing::error!(%error, "the system gives no random numbers");
+        StoreError::Down
+    })?;
+    Ok(bytes)
+}
+
+/// What a script is told of where a call goes.
+fn describe(dispatch: &Dispatch, arguments: &mut Arguments) {
+    arguments.push(dispatch.hash.as_ref().map_or(&[][..], |hash| hash.as_bytes()));
+    arguments.push(match dispatch.pin {
+        Pin::Free => "free",
+        Pin::Open => "open",
+        Pin::Always => "always",
+    });
+    arguments.push(if dispatch.redispatch { "redispatch" } else { "" });
 }

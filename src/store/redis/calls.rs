@@ -14,7 +14,14 @@ use crate::store::StoreError;
 pub(super) struct Arguments(Vec<Vec<u8>>);
 
 impl Arguments {
-    pub(super) fn of(begin: &Begin, ticket: &[u8; TICKET], limits: &Limits, lease: Millis) -> Self {
+    /// Those of every script, in the order of scripts/common.lua.
+    pub(super) fn of(
+        begin: &Begin,
+        record: &str,
+        ticket: &[u8; TICKET],
+        limits: &Limits,
+        lease: Millis,
+    ) -> Self {
         let mut arguments = Self::default();
         arguments.push(ticket);
         arguments.push(begin.slot.as_bytes());
@@ -23,6 +30,7 @@ impl Arguments {
         arguments.number(micros(limits.tombstone_ttl));
         arguments.number(micros(limits.ttl));
         arguments.number(micros(lease));
+        arguments.push(record);
         arguments
     }
 
@@ -56,7 +64,7 @@ impl Shared {
             return Err(Failure::Lost);
         };
         let now = self.now();
-        self.server_time.set(answer.clock, now);
+        domain.server_time.set(answer.clock, now);
         domain.learn(&answer, seen, now.plus(self.recovery()));
         Ok(answer)
     }
@@ -68,15 +76,41 @@ impl Shared {
         operation: Operation,
         rest: impl FnOnce(&mut Arguments),
     ) -> Result<Answer, Failure> {
+        let (answer, link) = self.ask_linked(claim, operation, rest).await?;
+        link.give_back();
+        Ok(answer)
+    }
+
+    /// The same, with the connection that it ran on.
+    pub(super) async fn ask_linked(
+        &self,
+        claim: &Claim,
+        operation: Operation,
+        rest: impl FnOnce(&mut Arguments),
+    ) -> Result<(Answer, Link<'_>), Failure> {
         let seen = claim.domain.seen(self.now()).unwrap_or_default();
-        let mut arguments = Arguments::of(&claim.begin, &claim.ticket, &self.limits, self.lease);
+        let (named, limits) = (&claim.named, &self.limits);
+        let mut arguments =
+            Arguments::of(&named.begin, &named.record, &claim.ticket, limits, self.lease);
         rest(&mut arguments);
-        let keys = claim.domain.keys.of(&claim.begin);
+        let keys = claim.keys();
         let mut link = self.link(&claim.domain).await?;
         let answer =
             self.ask(&mut link, &claim.domain, &seen, operation, &keys, &arguments).await?;
-        link.give_back();
-        Ok(answer)
+        Ok((answer, link))
+    }
+
+    /// Waits until as many replicas as must have what a connection has written.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unreplicated`] where they have not in time.
+    pub(super) async fn replicated(&self, link: &mut Link<'_>) -> Result<(), Failure> {
+        let wanted = self.wait_replicas;
+        if wanted > 0 && link.replicas(wanted, self.replica_wait).await < wanted {
+            return Err(Failure::Unsent(StoreError::Unreplicated));
+        }
+        Ok(())
     }
 
     /// A connection to the server that has a domain's keys, as far as that is known.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::settle::Settlement;
-use crate::store::{Begun, StoreError, Ticket};
+use crate::store::{Begun, Notes, StoreError, Ticket};
 
 /// The answer until its caller takes it. A claim that nobody takes was never handed out, so nothing
 /// was dispatched under it: it is released. From then on the ticket guards it.
@@ -28,8 +28,9 @@ impl Delivery {
     }
 
     fn release(&self, ticket: Ticket) {
-        let (_, fence, _, _) = ticket.into_parts();
-        let releasing = Arc::clone(&self.shared).settle(fence, Settlement::Release);
+        let (_, fence, _, notes) = ticket.into_parts();
+        let notes = Notes { untried: true, ..notes };
+        let releasing = Arc::clone(&self.shared).settle(fence, Settlement::Release, notes);
         self.shared.spawn(async move {
             if let Err(error) = releasing.await {
                 tracing::warn!(%error, "a claim that nobody took could not be released");

@@ -3,16 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::answer::{Answer, Counts};
 use super::keys::DomainKeys;
 use super::pool::Route;
+use super::server_time::ServerTime;
 use crate::claim::Millis;
-use crate::store::StoreError;
+use crate::store::{Domain as Name, ReceiptId, StoreError};
+
+/// How far a server's clock may be behind a domain's stamp before it is told: a busy domain's stamp
+/// is ahead by the scripts that ran within a microsecond.
+const TOLERATED: Duration = Duration::from_secs(1);
 
 /// One domain.
 pub(super) struct Domain {
     pub(super) keys: DomainKeys,
+    /// The clock of the server that has its keys: nodes of a cluster need not agree.
+    pub(super) server_time: ServerTime,
     state: Mutex<State>,
 }
 
@@ -26,6 +34,8 @@ struct State {
     route: Route,
     /// Why no claim can be made that the last look at the domain found.
     wrong: Option<StoreError>,
+    /// Whether its time stands still, because the server's clock is behind its stamp.
+    stands: bool,
 }
 
 /// The most that a server has said of a domain.
@@ -39,7 +49,7 @@ pub(super) struct Seen {
 
 impl Domain {
     fn new(keys: DomainKeys) -> Self {
-        Self { keys, state: Mutex::default() }
+        Self { keys, server_time: ServerTime::default(), state: Mutex::default() }
     }
 
     /// What to tell a script that was seen.
@@ -79,6 +89,23 @@ impl Domain {
         (state.counts, state.wrong) = (counts, wrong);
     }
 
+    /// Tells when the domain's time begins to stand still and when it goes on.
+    pub(super) fn compare_clocks(&self, answer: &Answer) {
+        let behind = answer.before.saturating_sub(answer.clock);
+        let behind = Duration::from_micros(u64::try_from(behind).unwrap_or(0));
+        let stands = behind > TOLERATED;
+        if std::mem::replace(&mut self.state().stands, stands) == stands {
+            return;
+        }
+        match stands {
+            true => tracing::warn!(
+                seconds = behind.as_secs(),
+                "the clock of redis is behind its records: leases and records last that much longer"
+            ),
+            false => tracing::info!("the clock of redis has caught up with its records"),
+        }
+    }
+
     /// Which node of a cluster has its keys.
     pub(super) fn route(&self) -> Route {
         self.state().route.clone()
@@ -112,7 +139,14 @@ impl Domain {
 /// Every domain that this process has served: as many as its policies ever named.
 pub(super) struct Domains {
     prefix: String,
-    known: Mutex<BTreeMap<String, Arc<Domain>>>,
+    known: Mutex<Known>,
+}
+
+/// Servers and workspaces, which may have the same names.
+#[derive(Default)]
+struct Known {
+    servers: BTreeMap<String, Arc<Domain>>,
+    workspaces: BTreeMap<String, Arc<Domain>>,
 }
 
 impl Domains {
@@ -120,21 +154,45 @@ impl Domains {
         Self { prefix: prefix.to_owned(), known: Mutex::default() }
     }
 
-    pub(super) fn of(&self, name: &str) -> Arc<Domain> {
+    pub(super) fn of(&self, domain: &Name<'_>) -> Arc<Domain> {
         let mut known = self.known();
+        let (known, name) = match *domain {
+            Name::Server(uid) => (&mut known.servers, uid),
+            Name::Workspace { id, .. } => (&mut known.workspaces, id),
+        };
         if let Some(domain) = known.get(name) {
             return Arc::clone(domain);
         }
-        let domain = Arc::new(Domain::new(DomainKeys::new(&self.prefix, name)));
+        let domain = Arc::new(Domain::new(DomainKeys::new(&self.prefix, domain)));
         known.insert(name.to_owned(), Arc::clone(&domain));
         domain
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Domain>> {
-        self.known().values().cloned().collect()
+        let known = self.known();
+        known.servers.values().chain(known.workspaces.values()).cloned().collect()
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Domain>>> {
+    /// Those that may have receipts of a workspace, or of all.
+    pub(super) fn of_receipts(&self, workspace: Option<&str>) -> Vec<Arc<Domain>> {
+        match workspace {
+            None => self.all(),
+            Some(id) => self.known().workspaces.get(id).cloned().into_iter().collect(),
+        }
+    }
+
+    /// The one whose receipt an id names.
+    pub(super) fn with_receipt(&self, id: &ReceiptId) -> Option<Arc<Domain>> {
+        let known = self.known();
+        let servers = known.servers.iter().find(|(uid, _)| id.is_of(&Name::Server(uid)));
+        let mut workspaces = known.workspaces.iter();
+        let found = servers.or_else(|| {
+            workspaces.find(|(name, _)| id.is_of(&Name::Workspace { id: name, record: "" }))
+        });
+        found.map(|(_, domain)| Arc::clone(domain))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_domain_that_falls_behind_is_refused_for_a_while() {
-        let domain = Domains::new("").of("d");
+        let domain = Domains::new("").of(&Name::Server("d"));
         let until = Millis(500);
         domain.learn(&answer(0, 10, b"one"), &Seen::default(), until);
         let seen = domain.seen(Millis(1)).expect("nothing is lost");
@@ -163,8 +221,17 @@ mod tests {
     }
 
     #[test]
+    fn a_workspace_is_no_server_of_the_same_name() {
+        let domains = Domains::new("");
+        let workspace = |record| domains.of(&Name::Workspace { id: "d", record });
+        assert!(Arc::ptr_eq(&workspace("one"), &workspace("two")));
+        assert!(!Arc::ptr_eq(&workspace("one"), &domains.of(&Name::Server("d"))));
+        assert_eq!(domains.all().len(), 2);
+    }
+
+    #[test]
     fn a_domain_that_was_born_again_has_lost_something() {
-        let domain = Domains::new("").of("d");
+        let domain = Domains::new("").of(&Name::Server("d"));
         let seen = Seen { stamp: 10, born: b"one".to_vec() };
         domain.learn(&answer(20, 21, b"two"), &seen, Millis(500));
         assert_eq!(domain.seen(Millis(1)), Err(StoreError::Lost));

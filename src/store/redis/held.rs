@@ -4,8 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
+
 use super::domain::Domain;
-use crate::claim::{Begin, Fence, Millis};
+use super::events;
+use super::keys::Named;
+use crate::claim::{Fence, Millis};
+use crate::store::Notes;
 
 /// Bytes of a ticket.
 pub(super) const TICKET: usize = 16;
@@ -13,7 +18,7 @@ pub(super) const TICKET: usize = 16;
 /// One claim. Times are those of this process's monotonic clock.
 pub(super) struct Claim {
     pub(super) domain: Arc<Domain>,
-    pub(super) begin: Begin,
+    pub(super) named: Named,
     /// A random number that only this claim has.
     pub(super) ticket: [u8; TICKET],
     /// When the last command was sent that began or renewed the lease, as its answer says; 0 once
@@ -21,17 +26,53 @@ pub(super) struct Claim {
     leased: AtomicU64,
     /// The not-after of a begin that may still be on its way, in the server's microseconds.
     pub(super) stray: Option<i64>,
+    /// Whether it keeps a receipt.
+    pub(super) receipted: bool,
+    /// How attempts ended, in lines that the receipt has not been told of as far as is known.
+    untold: Mutex<String>,
 }
 
 impl Claim {
     pub(super) fn new(
         domain: Arc<Domain>,
-        begin: Begin,
+        named: Named,
         ticket: [u8; TICKET],
         sent: Millis,
         stray: Option<i64>,
+        receipted: bool,
     ) -> Self {
-        Self { domain, begin, ticket, leased: AtomicU64::new(sent.0.max(1)), stray }
+        let (leased, untold) = (AtomicU64::new(sent.0.max(1)), Mutex::default());
+        Self { domain, named, ticket, leased, stray, receipted, untold }
+    }
+
+    /// What the receipt has to be told of with the next call; nothing where there is none.
+    pub(super) fn untold(&self, notes: &Notes) -> String {
+        if !self.receipted {
+            return String::new();
+        }
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        untold.push_str(&events::ends(notes));
+        untold.clone()
+    }
+
+    /// The present, for the receipt; nothing where there is none.
+    pub(super) fn wall_time(&self) -> String {
+        if self.receipted { Timestamp::now().to_string() } else { String::new() }
+    }
+
+    /// It was told.
+    pub(super) fn told(&self) {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The keys of a script that ends it or goes on with it.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let mut keys = self.domain.keys.of(&self.named);
+        if self.receipted {
+            let [receipts, _] = self.domain.keys.receipts();
+            keys.push(receipts);
+        }
+        keys
     }
 
     /// When the lease was last begun; `None` once it has ended.

@@ -75,12 +75,13 @@ impl Shared {
 
     async fn count(&self, domain: &Domain) -> Result<(), Failure> {
         let seen = domain.seen(self.now()).unwrap_or_else(|_| Seen::default());
-        let arguments = Arguments::of(&NOBODY, &[0; TICKET], &self.limits, self.lease);
+        let arguments = Arguments::of(&NOBODY, "", &[0; TICKET], &self.limits, self.lease);
         let keys = domain.keys.of_domain();
         let mut link = self.link(domain).await?;
         let asking = self.ask(&mut link, domain, &seen, Operation::Occupancy, &keys, &arguments);
         let answer = asking.await?;
         link.give_back();
+        domain.compare_clocks(&answer);
         if let Word::Occupancy(counts) = answer.word {
             domain.counted(counts.clone(), self.wrong_with(&counts));
         }
@@ -98,7 +99,7 @@ impl Shared {
 }
 
 /// Where a script asks for a claim and reads none.
-const NOBODY: Begin = Begin {
+pub(super) const NOBODY: Begin = Begin {
     slot: SlotKey::from_bytes([0; 32]),
     scope: ScopeId::from_bytes([0; 32]),
     principal: PrincipalId::from_bytes([0; 32]),

@@ -9,11 +9,14 @@ mod begin;
 mod calls;
 mod delivery;
 mod domain;
+mod events;
 mod examine;
 mod held;
 mod keeper;
 mod keys;
 mod pool;
+mod receipts;
+mod reserve;
 mod script;
 mod server;
 mod server_time;
@@ -37,11 +40,11 @@ use self::delivery::Delivery;
 use self::domain::Domains;
 use self::held::Held;
 use self::pool::Pool;
-use self::server_time::ServerTime;
 use self::settle::Settlement;
 use super::{
-    Asked, Begin, Begun, Clock, Domain, Known, MonotonicClock, Occupancy, SettleOnDrop, Settled,
-    Store, StoreError, StoreFuture, Ticket,
+    Asked, Begin, Begun, Clock, Domain, Known, MonotonicClock, Notes, Occupancy, Receipt,
+    ReceiptId, ReceiptPage, ReceiptQuery, ReceiptSettings, SettleOnDrop, Settled, Store,
+    StoreError, StoreFuture, Ticket,
 };
 use crate::claim::{Fence, Limits, Millis, Reply, SlotKey, TombstoneReason};
 
@@ -74,9 +77,9 @@ struct Shared {
     margin: Millis,
     wait_replicas: u32,
     replica_wait: Duration,
+    receipts: ReceiptSettings,
     pool: Pool,
     clock: MonotonicClock,
-    server_time: ServerTime,
     domains: Domains,
     held: Held,
     health: Mutex<Result<(), StoreError>>,
@@ -86,8 +89,8 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// Starts the store; `domains` are the uids that are known already. A server that cannot be
-    /// reached yet leaves it not ready.
+    /// Starts the store; `domains` are those that are known already, whatever records they name. A
+    /// server that cannot be reached yet leaves it not ready.
     ///
     /// # Errors
     ///
@@ -95,13 +98,13 @@ impl RedisStore {
     pub fn start<'d>(
         limits: Limits,
         settings: &RedisSettings,
-        domains: impl IntoIterator<Item = &'d str>,
+        domains: impl IntoIterator<Item = Domain<'d>>,
     ) -> io::Result<Arc<Self>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = Shared::new(limits, settings, runtime.handle().clone());
         let shared = Arc::new(shared);
         for domain in domains {
-            shared.domains.of(domain);
+            shared.domains.of(&domain);
         }
         let (running, ended) = oneshot::channel::<()>();
         let kept = Arc::clone(&shared);
@@ -134,8 +137,8 @@ impl RedisStore {
     fn settle(&self, ticket: Ticket, settlement: Settlement) -> StoreFuture<'_, Settled> {
         Box::pin(async move {
             // Until here a settle that is dropped is a ticket that is dropped.
-            let (_, fence, _, _) = ticket.into_parts();
-            self.run(Arc::clone(&self.shared).settle(fence, settlement)).await
+            let (_, fence, _, notes) = ticket.into_parts();
+            self.run(Arc::clone(&self.shared).settle(fence, settlement, notes)).await
         })
     }
 }
@@ -150,9 +153,9 @@ impl Shared {
             margin: millis(settings.dispatch_margin),
             wait_replicas: settings.wait_replicas,
             replica_wait: settings.timeout / 2,
+            receipts: settings.receipts,
             pool: Pool::new(settings),
             clock: MonotonicClock::start(),
-            server_time: ServerTime::default(),
             domains: Domains::new(&settings.prefix),
             held: Held::default(),
             health: Mutex::new(Err(StoreError::Unreachable)),
@@ -185,8 +188,8 @@ struct Guard(Arc<Shared>);
 
 impl SettleOnDrop for Guard {
     fn settle_unknown(&self, slot: SlotKey, fence: Fence, _home: usize) {
-        let settling =
-            Arc::clone(&self.0).settle(fence, Settlement::Tombstone(TombstoneReason::Unknown));
+        let unknown = Settlement::Tombstone(TombstoneReason::Unknown);
+        let settling = Arc::clone(&self.0).settle(fence, unknown, Notes::of(0, false));
         self.0.spawn(async move {
             if let Err(error) = settling.await {
                 let key_hash = format_args!("{slot:.16}");
@@ -209,19 +212,17 @@ impl Store for RedisStore {
     }
 
     fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
-        let (Domain::Server(name) | Domain::Workspace { id: name, .. }) = asked.domain;
-        let (domain, begin) = (self.shared.domains.of(name), asked.begin);
+        let asking = Asking::new(Arc::clone(&self.shared), asked);
         Box::pin(async move {
-            let asking = Asking::new(Arc::clone(&self.shared), domain, begin)?;
-            let shared = Arc::clone(&self.shared);
+            let (shared, asking) = (Arc::clone(&self.shared), asking?);
             let delivered = self.run(async move { Ok(Delivery::new(shared, asking.run().await?)) });
             delivered.await?.accept()
         })
     }
 
     fn reserve_attempt(&self, ticket: &mut Ticket) -> StoreFuture<'_, Settled> {
-        ticket.reserve();
-        Box::pin(std::future::ready(Ok(Settled::Done)))
+        let (_, fence, _, notes) = ticket.reserve();
+        Box::pin(self.run(Arc::clone(&self.shared).reserve(fence, notes)))
     }
 
     fn complete(&self, ticket: Ticket, reply: Reply) -> StoreFuture<'_, Settled> {
@@ -234,6 +235,16 @@ impl Store for RedisStore {
 
     fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled> {
         self.settle(ticket, Settlement::Release)
+    }
+
+    /// Of a domain that this process knows.
+    fn receipt(&self, id: ReceiptId) -> StoreFuture<'_, Option<Receipt>> {
+        Box::pin(self.run(Arc::clone(&self.shared).receipt(id)))
+    }
+
+    /// Of all domains that this process knows.
+    fn receipts(&self, query: ReceiptQuery) -> StoreFuture<'_, ReceiptPage> {
+        Box::pin(self.run(Arc::clone(&self.shared).receipts(query)))
     }
 
     /// Of all domains that this process has served, as last looked at.

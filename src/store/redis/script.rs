@@ -9,11 +9,13 @@ use redis::Script;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Begin,
+    Reserve,
     Complete,
     Tombstone,
     Release,
     Renew,
     Occupancy,
+    Receipts,
 }
 
 /// Needs memory: refused by a server that has none left, before it runs.
@@ -23,9 +25,9 @@ const ALLOWED_WITHOUT_MEMORY: &str = "#!lua flags=allow-oom\n";
 const READS: &str = "#!lua flags=no-writes\n";
 
 macro_rules! script {
-    ($flags:expr, $file:literal) => {
+    ($flags:expr, $($file:literal),+) => {
         LazyLock::new(|| {
-            let parts = [$flags, include_str!("scripts/common.lua"), include_str!($file)];
+            let parts = [$flags, include_str!("scripts/common.lua"), $(include_str!($file)),+];
             let text = parts.concat();
             Source { sha: Script::new(&text).get_hash().to_owned(), text }
         })
@@ -38,26 +40,51 @@ pub(super) struct Source {
     pub(super) text: String,
 }
 
-static BEGIN: LazyLock<Source> = script!(GROWS, "scripts/begin.lua");
-static COMPLETE: LazyLock<Source> = script!(GROWS, "scripts/complete.lua");
-static TOMBSTONE: LazyLock<Source> = script!(ALLOWED_WITHOUT_MEMORY, "scripts/tombstone.lua");
-static RELEASE: LazyLock<Source> = script!(ALLOWED_WITHOUT_MEMORY, "scripts/release.lua");
-static RENEW: LazyLock<Source> = script!(ALLOWED_WITHOUT_MEMORY, "scripts/renew.lua");
+static BEGIN: LazyLock<Source> = script!(GROWS, "scripts/receipt.lua", "scripts/begin.lua");
+static RESERVE: LazyLock<Source> =
+    script!(GROWS, "scripts/receipt.lua", "scripts/lease.lua", "scripts/reserve.lua");
+static COMPLETE: LazyLock<Source> =
+    script!(GROWS, "scripts/receipt.lua", "scripts/settle.lua", "scripts/complete.lua");
+static TOMBSTONE: LazyLock<Source> = script!(
+    ALLOWED_WITHOUT_MEMORY,
+    "scripts/receipt.lua",
+    "scripts/settle.lua",
+    "scripts/tombstone.lua"
+);
+static RELEASE: LazyLock<Source> = script!(
+    ALLOWED_WITHOUT_MEMORY,
+    "scripts/receipt.lua",
+    "scripts/settle.lua",
+    "scripts/release.lua"
+);
+static RENEW: LazyLock<Source> =
+    script!(ALLOWED_WITHOUT_MEMORY, "scripts/lease.lua", "scripts/renew.lua");
 static OCCUPANCY: LazyLock<Source> = script!(READS, "scripts/occupancy.lua");
+static RECEIPTS: LazyLock<Source> = script!(READS, "scripts/receipts.lua");
 
 impl Operation {
     /// Every script that a server must take.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Begin, Self::Complete, Self::Tombstone, Self::Release, Self::Renew, Self::Occupancy];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Begin,
+        Self::Reserve,
+        Self::Complete,
+        Self::Tombstone,
+        Self::Release,
+        Self::Renew,
+        Self::Occupancy,
+        Self::Receipts,
+    ];
 
     pub(super) fn source(self) -> &'static Source {
         match self {
             Self::Begin => &BEGIN,
+            Self::Reserve => &RESERVE,
             Self::Complete => &COMPLETE,
             Self::Tombstone => &TOMBSTONE,
             Self::Release => &RELEASE,
             Self::Renew => &RENEW,
             Self::Occupancy => &OCCUPANCY,
+            Self::Receipts => &RECEIPTS,
         }
     }
 }

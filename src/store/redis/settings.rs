@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::url::RedisUrl;
 use crate::claim::Limits;
-use crate::store::StoreError;
+use crate::store::{ReceiptSettings, StoreError};
 
 /// The settings of a [`RedisStore`](super::RedisStore).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct RedisSettings {
     pub timeout: Duration,
     /// The most time between the check of a lease and the first byte that is sent under it.
     pub dispatch_margin: Duration,
+    /// How many receipts each domain keeps, and for how long.
+    pub receipts: ReceiptSettings,
 }
 
 /// The most connections of one gateway.

@@ -13,7 +13,7 @@ use super::held::Claim;
 use super::pool::{Failure, Refused};
 use super::script::Operation;
 use crate::claim::{Fence, Millis, Reply, TombstoneReason};
-use crate::store::{Settled, StoreError};
+use crate::store::{Notes, Settled, StoreError};
 
 /// The first and the longest time between two attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -44,11 +44,33 @@ impl Settlement {
                 arguments
                     .push(content_type.map_or(Vec::new(), |value| [b"=", &value[..]].concat()));
                 arguments.push(reply.body());
+                arguments.push(reply.route().map_or(&[][..], |route| &route[..]));
             }
             Self::Tombstone(TombstoneReason::Unknown) => arguments.push("unknown"),
             Self::Tombstone(TombstoneReason::NotReplayable) => arguments.push("not_replayable"),
             Self::Release => {}
         }
+    }
+}
+
+/// What a receipt is told at a settle.
+struct End {
+    /// How attempts ended, as lines.
+    ends: String,
+    at: String,
+    untried: bool,
+}
+
+impl End {
+    fn new(claim: &Claim, notes: &Notes) -> Self {
+        Self { ends: claim.untold(notes), at: claim.wall_time(), untried: notes.untried }
+    }
+
+    /// Arguments in the order of scripts/settle.lua.
+    fn describe(&self, arguments: &mut Arguments) {
+        arguments.push(&self.ends);
+        arguments.push(&self.at);
+        arguments.push(if self.untried { "untried" } else { "" });
     }
 }
 
@@ -72,10 +94,11 @@ impl Shared {
         self: Arc<Self>,
         fence: Fence,
         settlement: Settlement,
+        notes: Notes,
     ) -> Result<Settled, StoreError> {
         let Some(claim) = self.held.get(fence) else { return Ok(Settled::Stale) };
         let released = matches!(settlement, Settlement::Release);
-        let settled = self.settle_claim(&claim, settlement).await;
+        let settled = self.settle_claim(&claim, settlement, &notes).await;
         self.held.remove(fence);
         if let (true, Some(not_after)) = (released, claim.stray) {
             self.release_stray(claim, not_after);
@@ -87,14 +110,19 @@ impl Shared {
         &self,
         claim: &Claim,
         mut settlement: Settlement,
+        notes: &Notes,
     ) -> Result<Settled, StoreError> {
+        let end = End::new(claim, notes);
         let until = self.now().plus(self.lease).plus(self.limits.tombstone_ttl);
         let mut pauses = Pauses(FIRST_PAUSE);
         let mut repeated = false;
         loop {
             let operation = settlement.operation();
-            let asked = self.ask_for(claim, operation, |rest| settlement.describe(rest)).await;
-            let failure = match asked {
+            let asking = self.ask_for(claim, operation, |rest| {
+                end.describe(rest);
+                settlement.describe(rest);
+            });
+            let failure = match asking.await {
                 Ok(Answer { word: Word::Done, .. }) => return Ok(Settled::Done),
                 // The first attempt freed it.
                 Ok(Answer { word: Word::Gone, .. }) if repeated => return Ok(Settled::Done),
@@ -122,10 +150,11 @@ impl Shared {
     pub(super) fn release_stray(self: &Arc<Self>, claim: Arc<Claim>, not_after: i64) {
         let shared = Arc::clone(self);
         self.spawn(async move {
+            let end = End::new(&claim, &Notes::of(0, true));
             let until = shared.now().plus(shared.lease).plus(shared.patience);
             let mut pauses = Pauses(FIRST_PAUSE);
             while shared.now() < until {
-                match shared.ask_for(&claim, Operation::Release, |_| {}).await {
+                match shared.ask_for(&claim, Operation::Release, |rest| end.describe(rest)).await {
                     Ok(Answer { word: Word::Gone, clock, .. }) if clock <= not_after => {}
                     Ok(_) => return,
                     Err(_) => {}

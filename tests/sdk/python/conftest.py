@@ -113,10 +113,24 @@ def ledger():
         server.stop()
 
 
-class Gateway:
-    """The gateway with a static principal, fit for clients that number every request anew."""
+class Redis(Process):
+    """A server of the test's own that keeps nothing on disk."""
 
-    def __init__(self, upstream, folder):
+    def __init__(self):
+        port = free_port()
+        super().__init__(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""])
+        wait_for_port(port, self)
+        self.url = f"redis://127.0.0.1:{port}"
+
+
+class Gateway:
+    """The gateway with a static principal, fit for clients that number every request anew.
+
+    Its records are in memory, or where ONCEWARD_TEST_STORE says so in a Redis of its own.
+    """
+
+    def __init__(self, upstream, folder, connector=None):
+        self.redis = Redis() if os.environ.get("ONCEWARD_TEST_STORE") == "redis" else None
         policy = {
             "schema_version": "v1",
             "server": {
@@ -134,10 +148,17 @@ class Gateway:
                 "key_pointers": ["/params/_meta/com.example~1idempotency-key"],
             },
         }
-        (folder / "policy.json").write_text(json.dumps(policy))
+        policies = folder / "policies"
+        policies.mkdir()
+        if connector:
+            del policy["server"]["upstream"]
+            policy["server"]["connectors"] = [connector["name"]]
+            (policies / "connector.json").write_text(json.dumps(connector))
+        (policies / "policy.json").write_text(json.dumps(policy))
         (folder / "onceward.toml").write_text(
             '[listen]\nmcp = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
-            f'[policy]\npath = "{folder / "policy.json"}"\n'
+            f'[policy]\npath = "{policies}"\n'
+            + (f'[store]\nkind = "redis"\nurl = "{self.redis.url}"\n' if self.redis else "")
         )
         self.process = Process(
             [PROGRAM, "serve", "--config", str(folder / "onceward.toml")], NO_COLOR="1"
@@ -145,6 +166,16 @@ class Gateway:
         ready = self.process.wait_for(r"mcp=(\S+:\d+).*admin=(\S+:\d+)")
         self.url = f"http://{ready[1]}/mcp"
         self.admin = f"http://{ready[2]}"
+        eventually("readiness", self.is_ready)
+
+    def is_ready(self):
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.admin}/readyz"):
+            return True
+
+    def stop(self):
+        self.process.stop()
+        if self.redis:
+            self.redis.stop()
 
     def outcomes(self):
         """How often each idempotency outcome has happened."""
@@ -163,13 +194,13 @@ def any_server(request):
 
 @pytest.fixture
 def gateway_for(tmp_path):
-    """Starts a gateway in front of an upstream."""
+    """Starts a gateway in front of an upstream, or of a connector's vendor."""
     started = []
 
-    def start(upstream):
-        started.append(Gateway(upstream, tmp_path))
+    def start(upstream, connector=None):
+        started.append(Gateway(upstream, tmp_path, connector))
         return started[-1]
 
     yield start
     for gateway in started:
-        gateway.process.stop()
+        gateway.stop()

@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -91,8 +91,9 @@ export function ledger(test) {
 }
 
 // The gateway with a static principal, fit for clients that number every request anew; `change`
-// takes its policy and its URL, and gives variables of its environment.
-export async function gateway(test, upstream, change) {
+// takes its policy and its URL, and gives variables of its environment. Further `documents` lie beside
+// the policy.
+export async function gateway(test, upstream, change, documents = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'onceward-'));
   test.after(() => rm(folder, { recursive: true }));
   const policy = {
@@ -108,11 +109,15 @@ export async function gateway(test, upstream, change) {
   };
   const port = change ? await freePort() : 0;
   const env = change?.(policy, `http://127.0.0.1:${port}/mcp`);
-  await writeFile(join(folder, 'policy.json'), JSON.stringify(policy));
+  const policies = join(folder, 'policies');
+  await mkdir(policies);
+  for (const [name, document] of Object.entries({ policy, ...documents })) {
+    await writeFile(join(policies, `${name}.json`), JSON.stringify(document));
+  }
   const config = join(folder, 'onceward.toml');
   await writeFile(
     config,
-    `[listen]\nmcp = "127.0.0.1:${port}"\nadmin = "127.0.0.1:0"\n[policy]\npath = ${JSON.stringify(join(folder, 'policy.json'))}\n`
+    `[listen]\nmcp = "127.0.0.1:${port}"\nadmin = "127.0.0.1:0"\n[policy]\npath = ${JSON.stringify(policies)}\n`
   );
   const child = start(test, required('ONCEWARD_BIN'), ['serve', '--config', config], { NO_COLOR: '1', ...env });
   const ready = await child.waitFor(/mcp=(\S+:\d+).*admin=(\S+:\d+)/);

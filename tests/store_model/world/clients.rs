@@ -6,7 +6,7 @@ impl World {
     /// A client begins.
     pub fn ask(&mut self) {
         let slot = self.random.below(u64::from(SLOTS)) as u8;
-        let begin = begin_on(slot, self.random.below(2) as u8);
+        let begin = self.any_begin(slot);
         let shard = self.shard_of(slot);
         if self.shards[shard].is_none() {
             return;
@@ -15,6 +15,11 @@ impl World {
         let asked_at = self.now;
         self.calls.insert(call, Call { begin, shard, asked_at, progress: Progress::Asked });
         self.clients[shard].push(ToShard::Begin { call, begin });
+    }
+
+    fn any_begin(&mut self, slot: u8) -> Begin {
+        let dispatch = DISPATCHES[self.random.below(DISPATCHES.len() as u64) as usize];
+        Begin { dispatch, ..begin_on(slot, u8::from(self.random.below(4) == 0)) }
     }
 
     /// A client settles one of the tickets ever given out, now and then an old one.
@@ -27,9 +32,9 @@ impl World {
             _ => self.random.below(self.tickets.len() as u64) as usize,
         };
         let end = match self.random.below(8) {
-            0 => End::Unknown,
-            1 => End::NotReplayable,
-            2 => End::Release,
+            0..=2 => End::Unknown,
+            3 => End::NotReplayable,
+            4 => End::Release,
             _ => End::Complete,
         };
         self.settle(ticket, end);
@@ -50,18 +55,14 @@ impl World {
     /// A client reads the index: a hit is decided there and then.
     pub fn read_index(&mut self) {
         let slot = self.random.below(u64::from(SLOTS)) as u8;
-        let begin = begin_on(slot, self.random.below(2) as u8);
+        let begin = self.any_begin(slot);
         let Some(entry) = self.ledger.indexed(begin.slot) else {
             return;
         };
         if self.shards[self.shard_of(slot)].is_none() || entry.expires <= Millis(self.now) {
             return;
         }
-        let outcome = if entry.hash == begin.hash {
-            Outcome::Replay(entry.reply.clone())
-        } else {
-            Outcome::Conflict
-        };
+        let outcome = entry.answer(&begin);
         let answer = self.naive.begin(&mut self.model.clone(), self.now, &begin, 0);
         assert!(agrees(&outcome, answer), "a hit of {outcome:?} instead of {answer:?}");
     }

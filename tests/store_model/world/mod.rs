@@ -19,10 +19,11 @@ use onceward::claim::shared::Shared;
 use onceward::claim::{Begin, CapacityLimit, Fence, Limits, Millis, Settled, SlotKey};
 use onceward::ledger::PlainLedger;
 
+use crate::dispatches::DISPATCHES;
 use crate::naive::{
     Answer, End, Naive, Record, SCOPES_PER_PRINCIPAL, SLOTS_PER_SCOPE, State, agrees, begin_on,
 };
-use crate::shard::{completed, same_index, settlement};
+use crate::shard::{completed, fence_of, same_index, settlement};
 
 /// Deliveries after which an end without rest is a livelock.
 const PATIENCE: usize = 20_000;
@@ -98,6 +99,7 @@ pub struct World {
     next_call: u64,
     /// Replies of dead shards that are left in the read index.
     left_in_index: usize,
+    redispatches: u64,
 }
 
 impl World {
@@ -123,6 +125,7 @@ impl World {
             settles: BTreeMap::new(),
             next_call: 0,
             left_in_index: 0,
+            redispatches: 0,
         }
     }
 
@@ -183,7 +186,10 @@ impl World {
         let before = shard.records();
         let mut out = Vec::new();
         shard.step(Millis(self.now), message, &mut self.ledger.shard(ShardId(at)), &mut out);
-        p1_one_execution(&before, &shard.records(), Millis(self.now)).unwrap();
+        let after = shard.records();
+        let redispatched: Vec<_> = out.iter().filter_map(|one| self.redispatched(one)).collect();
+        self.redispatches += redispatched.len() as u64;
+        p1_one_execution(&before, &after, Millis(self.now), &redispatched).unwrap();
         for decision in out {
             match decision {
                 ShardDecision::Begun { call, outcome } => self.begun(at, call, &outcome),
@@ -199,6 +205,16 @@ impl World {
         }
     }
 
+    /// The begin that a decision answers with a redispatch.
+    fn redispatched(&self, decision: &ShardDecision) -> Option<Begin> {
+        match decision {
+            ShardDecision::Begun { call, outcome: Outcome::Redispatched { .. } } => {
+                Some(self.calls[call].begin)
+            }
+            _ => None,
+        }
+    }
+
     /// A begin is answered: what was committed before, or what is committed now.
     fn begun(&mut self, shard: usize, call: CallId, outcome: &Outcome) {
         let answer = match self.calls[&call].progress {
@@ -210,7 +226,7 @@ impl World {
         let entry = self.calls.get_mut(&call).expect("it was asked");
         entry.progress = Progress::Answered;
         self.answered.push(call);
-        if let Outcome::First(fence) = *outcome {
+        if let Some(fence) = fence_of(outcome) {
             let begin = entry.begin;
             self.tickets.push(Ticket { call: call.0, begin, fence, shard, settled: false });
             if self.random.below(8) == 0 {
@@ -306,8 +322,9 @@ impl World {
         }
     }
 
-    /// Delivers everything, settles everything, and finds nothing left.
-    pub fn finish(mut self) {
+    /// Delivers everything, settles everything, and finds nothing left. Says how many redispatches
+    /// there were.
+    pub fn finish(mut self) -> u64 {
         self.come_to_rest();
         while let Some(open) = self.tickets.iter().position(|ticket| !ticket.settled) {
             self.settle(open, End::Complete);
@@ -328,6 +345,7 @@ impl World {
         self.check();
         assert_eq!(self.records(), [], "everything has settled and expired");
         assert!(self.shards.iter().any(Option::is_none) || self.ledger.counts().records == 0);
+        self.redispatches
     }
 
     fn come_to_rest(&mut self) {

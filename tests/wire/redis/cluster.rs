@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use super::{numbered, shared, tag};
+use super::{numbered, patient, shared, tag};
 use crate::support::{
     Gate, Policy, RedisServer, Reply, Setup, Upstream, eventually, json_reply, pay, result_for,
 };
@@ -11,18 +11,27 @@ use crate::support::{
 /// The domain of the default policy.
 const DOMAIN: &str = "{uid-payments}";
 
-struct Cluster {
-    nodes: Vec<Arc<RedisServer>>,
+/// What makes a server a node.
+pub const NODE: [&str; 6] = ["--cluster-enabled", "yes", "--save", "", "--appendonly", "no"];
+
+/// Its first three nodes are masters at the start.
+pub struct Cluster {
+    pub nodes: Vec<Arc<RedisServer>>,
 }
 
 impl Cluster {
     async fn start() -> Self {
-        let settings = ["--cluster-enabled", "yes", "--save", "", "--appendonly", "no"];
-        let nodes: Vec<_> = (0..3).map(|_| Arc::new(RedisServer::with(&settings))).collect();
+        Self::of((0..3).map(|_| RedisServer::with(&NODE)), 0).await
+    }
+
+    /// A cluster of these nodes, so many of them replicas of each master.
+    pub async fn of(nodes: impl IntoIterator<Item = RedisServer>, replicas: usize) -> Self {
+        let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let mut create = Command::new("redis-cli");
         create.args(["--cluster", "create"]);
         create.args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())));
-        let created = create.args(["--cluster-yes"]).output().expect("redis-cli");
+        create.args(["--cluster-replicas", &replicas.to_string(), "--cluster-yes"]);
+        let created = create.output().expect("redis-cli");
         assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
         let cluster = Self { nodes };
         eventually("the nodes to agree", || async {
@@ -36,8 +45,13 @@ impl Cluster {
     }
 
     fn setup(&self, upstream: &Upstream) -> Setup {
-        let url = format!("\"redis+cluster://127.0.0.1:{}\"", self.nodes[0].port());
-        shared(upstream, &self.nodes[0]).set("store", "url", &url)
+        shared(upstream, &self.nodes[0]).set("store", "url", &self.url())
+    }
+
+    /// The URL by its masters.
+    pub fn url(&self) -> String {
+        let masters = self.nodes[..3].iter().map(|node| format!("127.0.0.1:{}", node.port()));
+        format!("\"redis+cluster://{}\"", masters.collect::<Vec<_>>().join(","))
     }
 
     fn id(&self, node: usize) -> String {
@@ -49,7 +63,7 @@ impl Cluster {
     }
 
     /// The node that has the domain's keys.
-    fn owner(&self) -> usize {
+    pub fn owner(&self) -> usize {
         let keys = format!("CLUSTER COUNTKEYSINSLOT {}", self.slot());
         let held = self.nodes.iter().position(|node| node.command::<u32>(&keys) > 0);
         held.expect("a node with keys")
@@ -93,7 +107,7 @@ async fn every_server_has_its_records_on_one_node() {
     let names: Vec<_> = (0..8).map(|number| format!("server-{number}")).collect();
     let policies = names.iter().map(|name| Policy::new(&upstream.url()).at(name));
     let url = format!("\"redis+cluster://127.0.0.1:{}\"", cluster.nodes[1].port());
-    let setup = Setup::policies(policies).redis(&cluster.nodes[0]).set("store", "url", &url);
+    let setup = patient(Setup::policies(policies), &cluster.nodes[0]).set("store", "url", &url);
     let gateway = setup.start().await;
     for (number, name) in names.iter().enumerate() {
         let request = numbered(number).to(&format!("/mcp/{name}"));

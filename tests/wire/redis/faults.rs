@@ -12,14 +12,14 @@ use crate::support::{
 const BEGIN: &str = "tombstone_ttl=";
 
 /// Waits until keyed calls are served again, by one of their own.
-async fn recovers(gateway: &Gateway, key: usize) {
+pub async fn recovers(gateway: &Gateway, key: usize) {
     eventually("keyed calls to be served again", || async {
         (gateway.send(&numbered(key)).await.status == 200).then_some(())
     })
     .await;
 }
 
-async fn refuses_keyed_calls_alone(gateway: &Gateway, upstream: &Upstream, key: usize) {
+pub async fn refuses_keyed_calls_alone(gateway: &Gateway, upstream: &Upstream, key: usize) {
     gateway.send(&numbered(key)).await.assert_refused(503, "idempotency_unavailable");
     assert_eq!(upstream.hits_with(&tag(key)), 0, "it fails closed");
     gateway.send(&Request::post(pay())).await.assert_first();
@@ -62,8 +62,8 @@ async fn a_begin_that_was_given_up_leaves_no_lasting_block() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
     let proxy = Proxy::start(&server).await;
     // A lease that the test does not wait out.
-    let setup = shared(&upstream, &server).set("store", "lease", "\"10m\"");
-    let gateway = setup.set("store", "url", &proxy.url()).start().await;
+    let setup = leased(&upstream, &server, "10m").set("store", "url", &proxy.url());
+    let gateway = setup.start().await;
     recovers(&gateway, 0).await;
     proxy.lose_the_reply_and_shut(BEGIN);
     refuses_keyed_calls_alone(&gateway, &upstream, 1).await;
@@ -77,11 +77,8 @@ async fn a_begin_that_was_given_up_leaves_no_lasting_block() {
 async fn a_server_that_dies_and_comes_back_has_kept_what_it_appended() {
     let upstream = Upstream::start().await;
     let persistent = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""];
-    let server = RedisServer::with(&persistent);
-    let url = format!("{:?}", server.url());
-    let mut server = Some(server);
-    let unused = Arc::new(RedisServer::start());
-    let gateway = leased(&upstream, &unused, "20s").set("store", "url", &url).start().await;
+    let server = Arc::new(RedisServer::with(&persistent));
+    let gateway = leased(&upstream, &server, "20s").start().await;
     let kept = gateway.send(&numbered(1)).await;
     kept.assert_first();
     let gate = Gate::new();
@@ -89,14 +86,13 @@ async fn a_server_that_dies_and_comes_back_has_kept_what_it_appended() {
     upstream.script(Reply::silent().wait(&gate).send(late));
     let mut running = gateway.begin(&numbered(2)).await;
     upstream.hit(2).await;
-    let mut down = server.take().expect("a server");
-    down.kill();
+    server.kill();
     refuses_keyed_calls_alone(&gateway, &upstream, 3).await;
     gate.open();
     // Its settle cannot land, and the reply is given all the same.
     let late = running.response().await.expect("an answer");
     late.assert_first();
-    down.restart();
+    server.restart();
     recovers(&gateway, 3).await;
     gateway.send(&numbered(1)).await.assert_replays(&kept);
     gateway.settled(&numbered(2)).await.assert_replays(&late);
@@ -106,7 +102,7 @@ async fn a_server_that_dies_and_comes_back_has_kept_what_it_appended() {
 #[tokio::test]
 async fn a_server_that_takes_no_writes_fails_keyed_calls_alone() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let gateway = leased(&upstream, &server, "20s").start().await;
+    let gateway = shared(&upstream, &server).start().await;
     let kept = gateway.send(&numbered(1)).await;
     for (spoil, mend) in [
         ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
@@ -125,7 +121,7 @@ async fn a_server_that_takes_no_writes_fails_keyed_calls_alone() {
 #[tokio::test]
 async fn a_reply_that_the_server_has_no_memory_for_is_not_kept_and_never_run_again() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let gateway = leased(&upstream, &server, "20s").start().await;
+    let gateway = shared(&upstream, &server).start().await;
     let gate = Gate::new();
     let late = json_reply(200, &result_for(pay().as_bytes(), "late"));
     upstream.script(Reply::silent().wait(&gate).send(late));
@@ -184,7 +180,7 @@ async fn a_paused_server_is_given_up_and_leaves_no_lasting_block() {
 #[tokio::test]
 async fn a_server_that_forgot_the_scripts_is_told_them_again() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let gateway = leased(&upstream, &server, "10m").start().await;
+    let gateway = shared(&upstream, &server).start().await;
     let gate = Gate::new();
     let late = json_reply(200, &result_for(pay().as_bytes(), "late"));
     upstream.script(Reply::silent().wait(&gate).send(late));
@@ -201,7 +197,7 @@ async fn a_server_that_forgot_the_scripts_is_told_them_again() {
 #[tokio::test]
 async fn bodies_come_back_byte_for_byte() {
     let (upstream, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
-    let gateway = leased(&upstream, &server, "10m").start().await;
+    let gateway = shared(&upstream, &server).start().await;
     let every_byte: Vec<u8> = (0..=255).collect();
     let head = [("Content-Type", "application/octet-stream")];
     upstream.script(Reply::raw(crate::support::http(200, &head, &every_byte)));
@@ -212,7 +208,7 @@ async fn bodies_come_back_byte_for_byte() {
 
 impl Gateway {
     /// Asks until the store serves the key again, whatever it finds.
-    async fn settled_or_served(&self, key: usize) -> crate::support::Response {
+    pub async fn settled_or_served(&self, key: usize) -> crate::support::Response {
         eventually("the key to be free", || async {
             let answer = self.send(&numbered(key)).await;
             let waits = ["idempotency_in_flight", "idempotency_unavailable"];

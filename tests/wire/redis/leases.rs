@@ -11,11 +11,11 @@ use crate::support::{
 };
 
 /// An answer that comes once the gate is open.
-fn gated(gate: &Gate) -> Reply {
+pub fn gated(gate: &Gate) -> Reply {
     Reply::silent().wait(gate).send(json_reply(200, &result_for(pay().as_bytes(), "late")))
 }
 
-async fn finds(gateway: &Gateway, request: &Request, reason: &str) {
+pub async fn finds(gateway: &Gateway, request: &Request, reason: &str) {
     eventually(reason, || async {
         let answer = gateway.send(request).await;
         (answer.reason() == reason).then_some(())

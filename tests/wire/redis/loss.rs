@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{leased, numbered, tag, waiting};
+use super::{leased, numbered, shared, tag, waiting};
 use crate::support::{Gate, PATIENCE, RedisServer, Reply, Upstream, eventually};
 
 #[tokio::test]
 async fn a_restart_that_forgot_everything_is_noticed_and_waited_out() {
     let upstream = Upstream::start().await;
-    let mut server = RedisServer::start();
-    let url = format!("{:?}", server.url());
-    let unused = Arc::new(RedisServer::start());
-    let setup = leased(&upstream, &unused, "2s").set("store", "url", &url);
-    let gateway = setup.set("limits", "ttl", "\"1500ms\"").start().await;
+    let server = Arc::new(RedisServer::start());
+    // A begin asks for less time than it has to wait.
+    let gateway = leased(&upstream, &server, "2s").set("limits", "ttl", "\"1500ms\"").start().await;
     gateway.send(&numbered(1)).await.assert_first();
     server.restart();
     // Refused, not run: for as long as the lost record would have stood.
@@ -31,13 +29,17 @@ async fn a_restart_that_forgot_everything_is_noticed_and_waited_out() {
     again.assert_first();
 }
 
+/// What keeps nothing on disk, and gives a new replica its copy at once.
+pub const FORGETFUL: [&str; 4] = ["--save", "", "--repl-diskless-sync-delay", "0"];
+
 /// A primary and its replica, in step.
 pub fn pair() -> (Arc<RedisServer>, Arc<RedisServer>) {
-    let forgetful = ["--save", "", "--repl-diskless-sync-delay", "0"];
-    let primary = RedisServer::with(&forgetful);
-    let port = primary.port().to_string();
-    let replica =
-        RedisServer::with(&[&forgetful[..], &["--replicaof", "127.0.0.1", &port]].concat());
+    in_step(RedisServer::with(&FORGETFUL), RedisServer::with(&FORGETFUL))
+}
+
+/// Makes the second server a replica of the first one, and waits until it is in step.
+pub fn in_step(primary: RedisServer, replica: RedisServer) -> (Arc<RedisServer>, Arc<RedisServer>) {
+    replica.command::<redis::Value>(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     let deadline = Instant::now() + PATIENCE;
     let mut connection = primary.connection();
     // It has acknowledged something that was written after it came.
@@ -65,7 +67,7 @@ async fn with_a_replica_waited_for_a_failover_loses_no_claim() {
     }
     primary.signal("KILL");
     replica.command::<redis::Value>("REPLICAOF NO ONE");
-    let after = leased(&upstream, &replica, "30s").start().await;
+    let after = shared(&upstream, &replica).start().await;
     for key in 1..=20 {
         after.send(&numbered(key)).await.assert_refused(409, "idempotency_in_flight");
         assert_eq!(upstream.hits_with(&tag(key)), 1);
@@ -96,7 +98,7 @@ async fn without_one_a_failover_may_run_a_call_again() {
     let upstream = Upstream::start().await;
     let (primary, replica) = pair();
     let gate = Gate::new();
-    let before = leased(&upstream, &primary, "20s").start().await;
+    let before = shared(&upstream, &primary).start().await;
     // It has lost its primary, and falls behind.
     replica.command::<redis::Value>("REPLICAOF 127.0.0.1 1");
     upstream.script(Reply::silent().wait(&gate).close());
@@ -104,7 +106,7 @@ async fn without_one_a_failover_may_run_a_call_again() {
     upstream.hit(1).await;
     primary.signal("KILL");
     replica.command::<redis::Value>("REPLICAOF NO ONE");
-    let after = leased(&upstream, &replica, "20s").start().await;
+    let after = shared(&upstream, &replica).start().await;
     after.send(&numbered(1)).await;
     assert_eq!(upstream.hits_with(&tag(1)), 2);
     gate.open();

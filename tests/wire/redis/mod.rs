@@ -1,22 +1,31 @@
 //! Records in a real Redis, shared by several gateways (STORE section 4).
 
 mod access;
+mod clocks;
 mod cluster;
+mod failover;
 mod faults;
 mod leases;
 mod loss;
 mod proxy;
 mod replicas;
+mod slow;
 
 use std::sync::Arc;
 
 use crate::support::{RedisServer, Request, Setup, Upstream, call};
 use serde_json::json;
 
-/// A gateway in front of `upstream` with its records in `server`: room for many calls, and a
-/// server that cannot be reached is given up soon.
+/// A gateway with its records in `server`, which may be slow: no test of it depends on how fast the
+/// machine is.
+fn patient(setup: Setup, server: &Arc<RedisServer>) -> Setup {
+    let setup = setup.redis(server).set("store", "timeout", "\"10s\"");
+    setup.set("store", "connect_timeout", "\"10s\"")
+}
+
+/// A gateway in front of `upstream` with its records in `server`, and room for many calls.
 fn shared(upstream: &Upstream, server: &Arc<RedisServer>) -> Setup {
-    let setup = Setup::new(upstream).redis(server);
+    let setup = patient(Setup::new(upstream), server);
     let limits = [
         ("entries", "100000"),
         ("principal_entries", "100000"),
@@ -30,7 +39,7 @@ fn shared(upstream: &Upstream, server: &Arc<RedisServer>) -> Setup {
     setup.set("listen", "workers", "1").set("upstream", "max_in_flight", "5000")
 }
 
-/// The same with a lease that a test can wait out.
+/// The same with a lease that a test can wait out; a server that does not answer is given up soon.
 fn leased(upstream: &Upstream, server: &Arc<RedisServer>, lease: &str) -> Setup {
     shared(upstream, server)
         .set("store", "lease", &format!("{lease:?}"))
@@ -41,7 +50,7 @@ fn leased(upstream: &Upstream, server: &Arc<RedisServer>, lease: &str) -> Setup 
 
 /// A gateway that waits for one replica, for half of this time.
 fn waiting(upstream: &Upstream, primary: &Arc<RedisServer>, timeout: &str) -> Setup {
-    let setup = leased(upstream, primary, "30s").set("store", "wait_replicas", "1");
+    let setup = shared(upstream, primary).set("store", "wait_replicas", "1");
     setup.set("store", "timeout", &format!("{timeout:?}"))
 }
 

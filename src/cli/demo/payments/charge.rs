@@ -33,7 +33,7 @@ pub(super) enum Simulate {
 /// The arguments of `charge`, checked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ChargeArguments {
-    order: Order,
+    pub(super) order: Order,
     simulate: Option<Simulate>,
 }
 
@@ -61,6 +61,13 @@ impl ChargeArguments {
             return Err(format!("`customer` must have 1 to {MAX_CUSTOMER} characters"));
         }
         Ok(Self { order: Order { amount, currency, customer }, simulate })
+    }
+}
+
+impl ChargeArguments {
+    /// Whether the server is to go away after the charge.
+    pub(super) fn crashes(&self) -> bool {
+        self.simulate == Some(Simulate::Crash)
     }
 }
 
@@ -94,6 +101,7 @@ pub(super) async fn charge(
     arguments: ChargeArguments,
     progress_token: Option<Value>,
 ) -> HttpResponse {
+    let crashes = arguments.crashes();
     let hold = if arguments.simulate.is_none() { bank.next_hold() } else { None };
     let Some(charge) = bank.ledger.charge(arguments.order) else {
         return HttpResponse::Ok().json(tool_error(&id, "declined: the ledger is full"));
@@ -106,7 +114,7 @@ pub(super) async fn charge(
             _ => {}
         }
     };
-    if arguments.simulate == Some(Simulate::Crash) {
+    if crashes {
         return cut(line);
     }
     let reply = tool_result(&id, &format!("charged {}: {}", charge.name(), charge.order));
@@ -132,7 +140,7 @@ pub(super) async fn charge(
 }
 
 /// Closes the connection under the request: the peer sees it end without a reply.
-fn cut(line: Option<&Line>) -> HttpResponse {
+pub(super) fn cut(line: Option<&Line>) -> HttpResponse {
     // A connection that is closed already is as cut as it was to be.
     let _ = line.map(|Line(socket)| socket.shutdown(Shutdown::Both));
     HttpResponse::InternalServerError().finish()

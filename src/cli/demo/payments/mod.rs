@@ -2,13 +2,15 @@
 //! talk to.
 //!
 //! It speaks MCP Streamable HTTP at `/mcp` and has two tools, `charge` and `list_charges`. A charge
-//! is not idempotent: every call that arrives charges again. It can be made to fail in the ways that
+//! is not idempotent: every call that arrives charges again. Beside that it has a plain API, which
+//! charges once for each `Idempotency-Key`. It can be made to fail in the ways that
 //! make retries dangerous, by the argument `simulate` (`charge::Simulate`) or, inside the process,
 //! by [`Payments::hold_next`].
 
 mod charge;
 mod ledger;
 mod mcp;
+mod vendor;
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,6 +27,8 @@ pub use ledger::{Charge, Ledger, Order};
 
 /// The path of the MCP endpoint.
 pub const PATH: &str = "/mcp";
+/// The path of the plain API, which dedupes by `Idempotency-Key`.
+pub const VENDOR_PATH: &str = "/v1/charges";
 
 /// A running payments server.
 pub struct Payments {
@@ -44,6 +48,8 @@ pub struct Held {
 #[derive(Default)]
 struct Bank {
     ledger: Ledger,
+    /// What the plain API has charged under which key.
+    known: vendor::Known,
     /// The gates of the next replies to hold, first come first served.
     holds: Mutex<VecDeque<oneshot::Receiver<()>>>,
 }
@@ -61,7 +67,10 @@ impl Payments {
         let bank = Arc::new(Bank::default());
         let shared = web::Data::from(Arc::clone(&bank));
         let server = HttpServer::new(move || {
-            App::new().app_data(shared.clone()).route(PATH, web::post().to(mcp::post))
+            App::new()
+                .app_data(shared.clone())
+                .route(PATH, web::post().to(mcp::post))
+                .route(VENDOR_PATH, web::post().to(vendor::post))
         })
         .on_connect(|connection, data| {
             if let Some(stream) = connection.downcast_ref::<TcpStream>()

@@ -102,7 +102,7 @@ async fn a_claim_that_nobody_received_is_released() {
     let begin = caller(0, 1).begin(1);
     let in_mailbox = store.admissions[0].clone().acquire_owned().await.expect("open");
     let (reply, asking) = tokio::sync::oneshot::channel();
-    store.directory.tell_shard(0, ShardInput::Begin { begin, reply, in_mailbox });
+    store.directory.tell_shard(0, ShardInput::Begin { begin, receipt: None, reply, in_mailbox });
     // The shard has answered once a begin behind it has been.
     let behind = caller(0, 2).begin(1);
     drop(first(Store::begin(&*store, Asked::at("", behind)).await));

@@ -4,6 +4,7 @@ mod capacity;
 mod claims;
 mod failure;
 mod hammer;
+mod receipts;
 mod storm;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use bytes::Bytes;
 
 use super::MemoryStore;
 use crate::claim::{Dispatch, Limits, Millis, PrincipalId, Reply, RequestHash, ScopeId, SlotKey};
-use crate::store::{Asked, Begin, Begun, Clock, Store, StoreError, Ticket};
+use crate::store::{Asked, Begin, Begun, Clock, ReceiptSettings, Store, StoreError, Ticket};
 
 /// A clock that stands still until it is told otherwise. It is read in the middle of a handler:
 /// now and then a reader gives way, so that others find the actor busy.
@@ -42,7 +43,8 @@ impl Clock for ManualClock {
 fn store(limits: Limits, shards: usize) -> (Arc<MemoryStore>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     assert_eq!(limits.validate(), Ok(()));
-    let store = MemoryStore::start(limits, shards, Arc::clone(&clock) as Arc<dyn Clock>);
+    let shared = Arc::clone(&clock) as Arc<dyn Clock>;
+    let store = MemoryStore::start(limits, ReceiptSettings::default(), shards, shared);
     (store.expect("a thread"), clock)
 }
 

@@ -1,10 +1,12 @@
--- Frees a slot: only where nothing was executed. A lapsed claim frees nothing.
+-- Frees a slot: only where nothing was executed. A lapsed claim frees nothing, and one that took an
+-- unknown record again leaves it unknown.
 
-local record = redis.call('HMGET', KEYS[1], 'state', 'ticket', 'until')
-if record[2] ~= ticket then return answer('gone') end
-if record[1] ~= 'flying' or now >= tonumber(record[3]) then return answer('stale') end
+if not own then return answer('gone') end
+if record[6] then return entomb('unknown') end
+if state ~= 'flying' or now >= ends then return answer('stale') end
 
 redis.call('DEL', KEYS[1])
 tick()
 leave_flight()
+tell_end('released')
 return answer('done', now)

@@ -1,14 +1,5 @@
--- Puts off the end of a lease. What has lapsed is not renewed: others were told that it is unknown.
+-- Puts off the end of a lease.
 
-local record = redis.call('HMGET', KEYS[1], 'state', 'ticket', 'until')
-if record[2] ~= ticket or record[1] ~= 'flying' or now >= tonumber(record[3]) then
-  return answer('stale')
-end
-
-redis.call('HSET', KEYS[1], 'until', int(now + lease))
-collect_after(KEYS[1], now + lease + tombstone_ttl)
-tick()
-for level = 1, 3 do
-  add(flying(level), level, now + lease, now + lease + tombstone_ttl)
-end
+if not runs then return answer('stale') end
+renew()
 return answer('done', now)

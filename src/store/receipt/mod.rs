@@ -1,11 +1,15 @@
 //! Receipts: what a claim was, every attempt under it and what it came to, for longer than its
 //! record stands (EFFECTS section 6).
 
+mod query;
+
 use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use query::{MAX_RECEIPT_PAGE, QueryError, ReceiptQuery};
 
 use super::asked::Domain;
 use crate::claim::SlotKey;
@@ -37,6 +41,12 @@ impl ReceiptId {
     /// Its text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The part that tells receipts apart.
+    pub(super) fn number(&self) -> u128 {
+        let own = &self.0[Self::PREFIX.len() + Self::DOMAIN..];
+        u128::from_str_radix(own, 16).unwrap_or_default()
     }
 
     /// Whether a receipt of this name is one of `domain`'s.
@@ -153,6 +163,10 @@ pub enum ReceiptOutcome {
 }
 
 impl ReceiptOutcome {
+    /// Every outcome.
+    pub const ALL: [Self; 5] =
+        [Self::InFlight, Self::Completed, Self::NotReplayable, Self::Unknown, Self::Released];
+
     /// The word of a receipt.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -165,6 +179,9 @@ impl ReceiptOutcome {
     }
 }
 
+/// Attempts that a receipt lists; it counts those before them.
+pub const MAX_LISTED_ATTEMPTS: usize = 100;
+
 /// A receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Receipt {
@@ -175,58 +192,14 @@ pub struct Receipt {
     pub opening: Opening,
     /// How many attempts were reserved, and not taken back before a connection was tried.
     pub attempt_count: u32,
-    /// Every attempt, in order; a number that was taken back is not among them.
+    /// The newest [`MAX_LISTED_ATTEMPTS`] of them, in order. The number of one that was taken back
+    /// goes to the next.
     pub attempts: Vec<Attempt>,
     /// What the claim came to.
     pub outcome: ReceiptOutcome,
     /// When it came to that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
-}
-
-/// Which receipts are asked for; what is `None` is not asked about. Newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ReceiptQuery {
-    /// Those of one workspace.
-    pub workspace: Option<String>,
-    /// Those of servers of this name.
-    pub server: Option<String>,
-    /// Of this tool.
-    pub tool: Option<String>,
-    /// Whose caller has this human, agent or team.
-    pub principal: Option<String>,
-    /// Of this governed session.
-    pub session: Option<String>,
-    /// Whose slot begins with these hex digits.
-    pub key_hash: Option<String>,
-    /// That came to this.
-    pub outcome: Option<ReceiptOutcome>,
-    /// Older than this one, which a page named as its last.
-    pub after: Option<ReceiptId>,
-    /// The most of one page, at most [`MAX_RECEIPT_PAGE`].
-    pub limit: usize,
-}
-
-/// The most receipts of one page.
-pub const MAX_RECEIPT_PAGE: usize = 200;
-
-impl ReceiptQuery {
-    /// Whether a receipt is asked for; `after` and `limit` aside.
-    pub fn matches(&self, receipt: &Receipt) -> bool {
-        let opening = &receipt.opening;
-        let is = |asked: &Option<String>, found: Option<&str>| {
-            asked.as_deref().is_none_or(|asked| found == Some(asked))
-        };
-        let parts = [&opening.human, &opening.agent, &opening.team];
-        let named = |asked: &String| parts.iter().any(|part| part.as_deref() == Some(asked));
-        is(&self.workspace, opening.workspace.as_deref())
-            && is(&self.server, Some(&opening.server))
-            && is(&self.tool, Some(&opening.tool))
-            && self.principal.as_ref().is_none_or(named)
-            && is(&self.session, opening.session.as_deref())
-            && self.key_hash.as_deref().is_none_or(|hash| opening.key_hash.starts_with(hash))
-            && self.outcome.is_none_or(|outcome| receipt.outcome == outcome)
-    }
 }
 
 /// A page of receipts.

@@ -85,14 +85,11 @@ pub fn init(folder: &Path) -> Result<Starter, InitError> {
 
 /// Makes a file that is not there.
 fn write(file: &Path, text: &str) -> Result<(), InitError> {
-    let made = || {
-        fs::create_dir_all(file.parent().unwrap_or_else(|| Path::new("")))?;
-        OpenOptions::new().write(true).create_new(true).open(file)?.write_all(text.as_bytes())
-    };
-    made().map_err(|problem| match problem.kind() {
-        io::ErrorKind::AlreadyExists => InitError::Exists(file.to_owned()),
-        _ => InitError::Unwritable { file: file.to_owned(), problem },
-    })
+    let unwritable = |problem| InitError::Unwritable { file: file.to_owned(), problem };
+    fs::create_dir_all(file.parent().unwrap_or_else(|| Path::new(""))).map_err(unwritable)?;
+    // Whoever was quicker since the look at what is there keeps its file.
+    let mut made = OpenOptions::new().write(true).create_new(true).open(file).map_err(unwritable)?;
+    made.write_all(text.as_bytes()).map_err(unwritable)
 }
 
 /// So many bytes of the system's random source, as hex digits.

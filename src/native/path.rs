@@ -121,6 +121,9 @@ fn is_segment(pieces: &[Piece], is_last: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use percent_encoding::percent_decode_str;
+    use proptest::prelude::*;
+
     use super::*;
     use crate::claim::Document;
 
@@ -180,5 +183,26 @@ mod tests {
             assert_eq!(Path::parse(template, &schema()), Err(TemplateProblem::Path), "{template}");
         }
         assert_eq!(Path::parse("/x/{id}/", &schema()).map(|path| path.template().len()), Ok(8));
+    }
+
+    proptest! {
+        #[test]
+        fn every_argument_is_one_segment_and_comes_back_when_it_is_decoded(value in ".*") {
+            let arguments = serde_json::json!({ "id": value }).to_string();
+            match rendered("/a/{id}/b", &arguments) {
+                Ok(path) => {
+                    let inside = path.strip_prefix("/a/").and_then(|rest| rest.strip_suffix("/b"));
+                    let inside = inside.expect("between its neighbours");
+                    prop_assert!(!inside.contains(['/', '?', '#', '\\']));
+                    prop_assert!(inside.is_ascii());
+                    let decoded = percent_decode_str(inside).decode_utf8().expect("UTF-8");
+                    prop_assert_eq!(&*decoded, &*value);
+                }
+                Err(error) => {
+                    prop_assert_eq!(error, RenderError::Segment("id".to_owned()));
+                    prop_assert!(value.is_empty() || value.contains('.'));
+                }
+            }
+        }
     }
 }

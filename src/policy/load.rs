@@ -1,6 +1,8 @@
 //! From the documents of a policy to its servers: connectors first, then what is made of them.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -15,7 +17,7 @@ use super::secret::{SecretLog, SecretSources};
 use super::server::ServerPolicy;
 use super::set::LoadContext;
 use super::workspace;
-use super::world::{Names, World};
+use super::world::World;
 
 /// What says what a document is; every other field is of no concern here.
 #[derive(Deserialize)]
@@ -166,6 +168,23 @@ impl<'d> Load<'d> {
             folder: file.parent().unwrap_or_else(|| Path::new("")),
             variable: |name| std::env::var_os(name).map(std::ffi::OsString::into_encoded_bytes),
             log: self.log,
+        }
+    }
+}
+
+/// Names that only one document can have, and the file that has each.
+#[derive(Debug, Default)]
+struct Names(HashMap<(&'static str, String), PathBuf>);
+
+impl Names {
+    /// The file that has this name already; otherwise `file` has it from now on.
+    fn claim(&mut self, kind: &'static str, name: &str, file: &Path) -> Option<PathBuf> {
+        match self.0.entry((kind, name.to_owned())) {
+            Entry::Occupied(other) => Some(other.get().clone()),
+            Entry::Vacant(place) => {
+                place.insert(file.to_owned());
+                None
+            }
         }
     }
 }

@@ -77,6 +77,18 @@ impl ServerPolicy {
         self.tools.iter().map(|(name, tool)| (name.as_str(), tool))
     }
 
+    /// Every tool that somebody can call, those of its catalogs included, by name. One that several
+    /// workspaces have is there once, if it is the same.
+    pub fn callable_tools(&self) -> Vec<(&str, &Tool)> {
+        let catalogs = self.target.native().into_iter().flat_map(|native| native.catalogs());
+        let callables = catalogs.flat_map(|catalog| catalog.0.values());
+        let own = callables.map(|callable| (callable.name.as_str(), &callable.tool));
+        let mut tools: Vec<_> = self.tools().chain(own).collect();
+        tools.sort_unstable_by_key(|(name, _)| *name);
+        tools.dedup();
+        tools
+    }
+
     /// The policy's own binding of this name in the server's namespace; the sessions file's goes
     /// before it.
     pub fn session(&self, name: &str) -> Option<&Binding> {

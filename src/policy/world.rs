@@ -2,7 +2,6 @@
 //! fit together.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::auth::{ApiKey, MAX_API_KEYS};
@@ -129,22 +128,5 @@ fn pinned(pin: &Pin, workspace: &Workspace) -> Result<String, &'static str> {
             (Some(_), Some(_)) => Err("must name one of the connections at this connector, as \
                                        `{ connector: NAME, connection: ID }`"),
         },
-    }
-}
-
-/// Names that only one document can have, and the file that has each.
-#[derive(Debug, Default)]
-pub(super) struct Names(HashMap<(&'static str, String), PathBuf>);
-
-impl Names {
-    /// The file that has this name already; otherwise `file` has it from now on.
-    pub fn claim(&mut self, kind: &'static str, name: &str, file: &Path) -> Option<PathBuf> {
-        match self.0.entry((kind, name.to_owned())) {
-            std::collections::hash_map::Entry::Occupied(other) => Some(other.get().clone()),
-            std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(file.to_owned());
-                None
-            }
-        }
     }
 }

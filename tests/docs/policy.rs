@@ -3,9 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use onceward::native::{
+    MAX_BODY_BYTES, MAX_EXPLANATION_BYTES, MAX_FIELDS, MAX_HEADER_BYTES, MAX_SCHEMA_BYTES,
+    MAX_SHOWN_BYTES, MAX_TARGET_BYTES,
+};
 use onceward::policy::{
-    LoadContext, MAX_API_KEYS, MAX_ENVIRONMENT, MAX_KEY_POINTERS, MAX_REMEMBERED, MAX_SERVERS,
-    MAX_SESSIONS, PolicySet, ServerPolicy, SessionsFile,
+    LoadContext, MAX_API_KEYS, MAX_CONNECTIONS, MAX_CONNECTOR_TOOLS, MAX_CONNECTORS,
+    MAX_DESCRIPTION, MAX_ENVIRONMENT, MAX_FACTS, MAX_ID, MAX_KEY_POINTERS, MAX_REMEMBERED,
+    MAX_ROUTES, MAX_SERVERS, MAX_SESSIONS, MAX_TOOL_NAME, PolicySet, ServerPolicy, SessionsFile,
 };
 use serde_json::{Value, json};
 
@@ -17,6 +22,8 @@ const DOCUMENT: &str = concat!(
     include_str!("../../src/policy/oauth/fields.rs"),
     include_str!("../../src/policy/broker/fields.rs"),
     include_str!("../../src/policy/effect/fields.rs"),
+    include_str!("../../src/policy/connector/fields.rs"),
+    include_str!("../../src/policy/workspace/fields.rs"),
 );
 const CONTEXT: LoadContext = LoadContext { loopback: true, client_ca: true };
 
@@ -29,7 +36,7 @@ fn every_yaml_example_loads_or_is_refused_as_it_says() {
     let examples = fences(PAGE, "yaml");
     assert!(examples.len() >= 4, "the examples were found");
     let mut refused = 0;
-    for example in examples {
+    for example in examples.into_iter().filter(|example| !example.starts_with(FILE)) {
         let text = match example.contains("schema_version") {
             true => example.to_owned(),
             false => format!("{LEFT_OUT}{example}"),
@@ -51,6 +58,33 @@ fn every_yaml_example_loads_or_is_refused_as_it_says() {
         }
     }
     assert!(refused >= 2, "some are refused");
+}
+
+/// What an example begins with that is one file of several.
+const FILE: &str = "# file: ";
+
+#[test]
+fn the_examples_of_several_files_load_together() {
+    let mut folders = Vec::new();
+    for example in fences(PAGE, "yaml") {
+        let Some(name) = example.strip_prefix(FILE).and_then(|rest| rest.lines().next()) else {
+            continue;
+        };
+        let text =
+            ["STRIPE_KEY", "ACME_STRIPE_KEY"].iter().fold(example.to_owned(), |text, name| {
+                text.replace(&format!("env:{name}"), "env:CARGO_PKG_NAME")
+            });
+        // A set begins with its connector.
+        if text.contains("kind: connector") {
+            folders.push(tempfile::tempdir().expect("a folder"));
+        }
+        let folder = folders.last().expect("a connector first");
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    assert_eq!(folders.len(), 2, "the examples were found");
+    for folder in &folders {
+        PolicySet::load(folder.path(), CONTEXT).unwrap_or_else(|errors| panic!("{errors}"));
+    }
 }
 
 #[test]
@@ -277,6 +311,22 @@ fn the_bounds_are_the_real_ones() {
         ("1 to {}: `id`", MAX_API_KEYS),
         ("At most {} JSON Pointers", MAX_KEY_POINTERS),
         ("8 MiB and {} bindings", MAX_SESSIONS),
+        ("the names of 1 to {} connectors", MAX_CONNECTORS),
+        ("Unique; 1 to {} letters", MAX_ID),
+        ("| `tools` | required | 1 to {} |", MAX_CONNECTOR_TOOLS),
+        ("At most {} letters, digits, `_ - . /`", MAX_TOOL_NAME),
+        ("| none | At most {} bytes |", MAX_DESCRIPTION),
+        ("at most {} KiB. It cannot refer", MAX_SCHEMA_BYTES / 1024),
+        ("Names and texts, at most {} of each", MAX_FIELDS),
+        ("Path and query have at most {} KiB", MAX_TARGET_BYTES / 1024),
+        ("a header {} KiB", MAX_HEADER_BYTES / 1024),
+        ("a body {} MiB", MAX_BODY_BYTES / 1024 / 1024),
+        ("explanation, up to {} KiB", MAX_EXPLANATION_BYTES / 1024),
+        ("over {} MiB only the length", MAX_SHOWN_BYTES / 1024 / 1024),
+        ("at most {} over all workspaces", MAX_API_KEYS),
+        ("| `connections` | none | At most {} |", MAX_CONNECTIONS),
+        ("At most {} texts about the account", MAX_FACTS.0),
+        ("1 to {}, at most one for each connector", MAX_ROUTES),
         ("at most {} characters, compared exactly", MAX_ENVIRONMENT),
         ("at most {} servers and API keys", MAX_REMEMBERED),
     ] {

@@ -34,11 +34,8 @@ pub(super) fn tools(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::R
         denied.sort_unstable();
         writeln!(f, "  denied      writes without a binding in {}", denied.join(", "))?;
     }
-    let mut declared: Vec<_> = server
-        .tools()
-        .filter_map(|(name, tool)| Some((name, tool, tool.effect.as_deref()?)))
-        .collect();
-    declared.sort_unstable_by_key(|(name, ..)| *name);
+    let tools = server.callable_tools().into_iter();
+    let declared = tools.filter_map(|(name, tool)| Some((name, tool, tool.effect.as_deref()?)));
     for (name, tool, effect) in declared {
         let side_effect = match tool.side_effect {
             None => "unknown",
@@ -126,9 +123,10 @@ fn is_read_there(server: &ServerPolicy, binding: &KeyBinding) -> bool {
 
 /// Environments of the rule that no tool has: perhaps they are spelled otherwise there.
 fn nowhere(server: &ServerPolicy) -> Option<String> {
+    let tools = server.callable_tools();
     let known = |name: &&String| {
         let environment = |tool: &Tool| tool.effect.as_ref()?.environment.clone();
-        server.tools().any(|(_, tool)| environment(tool).as_ref() == Some(*name))
+        tools.iter().any(|(_, tool)| environment(tool).as_ref() == Some(*name))
     };
     let mut unknown: Vec<&str> = server
         .deny_unsupported_writes

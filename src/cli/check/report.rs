@@ -245,7 +245,7 @@ fn server(f: &mut fmt::Formatter<'_>, server: &ServerPolicy) -> fmt::Result {
     writeln!(
         f,
         "  holds       tools: {}, grants: {grants} (disabled: {disabled}), sessions: {}",
-        server.tools().len(),
+        server.callable_tools().len(),
         server.session_count()
     )?;
     idempotency(f, &server.idempotency)?;

@@ -189,8 +189,12 @@ fn of_grants(server: &ServerPolicy, sessions_file: bool) -> Vec<String> {
 
 /// The names of these tools, the first of them where there are many; `None` where there are none.
 pub(super) fn named(server: &ServerPolicy, of: impl Fn(&Tool) -> bool) -> Option<String> {
-    let mut names: Vec<&str> =
-        server.tools().filter(|(_, tool)| of(tool)).map(|(name, _)| name).collect();
+    let mut names: Vec<&str> = server
+        .callable_tools()
+        .into_iter()
+        .filter(|(_, tool)| of(tool))
+        .map(|(name, _)| name)
+        .collect();
     if names.is_empty() {
         return None;
     }

@@ -17,7 +17,7 @@ pub(in crate::policy) struct Connector {
     /// Always `connector`.
     #[serde(rename = "kind")]
     #[schemars(extend("const" = "connector"))]
-    pub _kind: String,
+    _kind: String,
     /// Unique among connectors.
     pub name: String,
     /// Where the paths start: an absolute `http` or `https` URL without query.

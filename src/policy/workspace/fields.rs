@@ -18,7 +18,7 @@ pub(in crate::policy) struct Workspace {
     /// Always `workspace`.
     #[serde(rename = "kind")]
     #[schemars(extend("const" = "workspace"))]
-    pub _kind: String,
+    _kind: String,
     /// Part of every slot: give it once, never reuse it.
     pub id: String,
     /// Who acts for it.

@@ -88,7 +88,8 @@ fn write(file: &Path, text: &str) -> Result<(), InitError> {
     let unwritable = |problem| InitError::Unwritable { file: file.to_owned(), problem };
     fs::create_dir_all(file.parent().unwrap_or_else(|| Path::new(""))).map_err(unwritable)?;
     // Whoever was quicker since the look at what is there keeps its file.
-    let mut made = OpenOptions::new().write(true).create_new(true).open(file).map_err(unwritable)?;
+    let mut made =
+        OpenOptions::new().write(true).create_new(true).open(file).map_err(unwritable)?;
     made.write_all(text.as_bytes()).map_err(unwritable)
 }
 

@@ -56,7 +56,7 @@ async fn check_tells_what_the_server_is_and_does_not_protect_from() {
         &format!("version {}, primary, replicas 0, cluster off", version.expect("a version")),
         "maxmemory-policy noeviction",
         "appendonly no",
-        "6 loaded",
+        "8 loaded",
         "warning: redis has `appendonly no`",
         "warning: redis has no `maxmemory`",
     ] {

@@ -51,7 +51,8 @@ async fn help_says_what_there_is() {
 async fn init_writes_what_check_accepts_and_serve_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = folder.path().join("gateway");
-    let init = || run(&["init".as_ref(), gateway.as_os_str()]);
+    let arguments = ["init".as_ref(), gateway.as_os_str()];
+    let init = || run(&arguments);
     let made = init().await;
     assert_eq!(made.status.code(), Some(0), "{}", made.stderr);
     let config = gateway.join("onceward.toml");

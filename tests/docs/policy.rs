@@ -291,7 +291,9 @@ fn no_field_of_the_code_is_left_out() {
         .into_iter()
         .flat_map(|span| span.split(|character| !is_word(character)))
         .collect();
+    // Types are renamed too, for schemas; only fields begin in lower case.
     let renamed = DOCUMENT.split("rename = \"").skip(1).filter_map(|rest| rest.split('"').next());
+    let renamed = renamed.filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase()));
     let plain = DOCUMENT.lines().filter_map(|line| {
         let (name, _) = line.trim().strip_prefix("pub ")?.split_once(": ")?;
         Some(name)

@@ -69,6 +69,32 @@ async fn a_status_that_tells_nothing_is_an_error_result_that_says_so() {
 }
 
 #[tokio::test]
+async fn a_rejection_after_an_attempt_that_told_nothing_is_told_as_unknown() {
+    for (first, effect) in [
+        (reply(503, "{}"), json!({"retryable": [503]})),
+        (Reply::silent().reset(), json!({"on_unknown": "redispatch"})),
+    ] {
+        let shop = Shop::start(|tool| {
+            for (name, value) in effect.as_object().expect("an object") {
+                tool["effect"][name] = value.clone();
+            }
+        })
+        .await;
+        shop.vendor.script(first);
+        shop.vendor.script(reply(422, "{}"));
+        let mut told = shop.gateway.call("K1", charge("1")).await;
+        if told.status == 502 {
+            told = shop.gateway.call("K1", charge("1")).await;
+        }
+        assert_eq!(shop.vendor.hits(), 2);
+        let text = told.text();
+        assert!(text.contains("422") && text.contains("unknown"), "{text}");
+        assert!(!text.contains("rejected"), "{text}");
+        assert_eq!(receipts(&shop.gateway, "").await[0]["outcome"], "unknown");
+    }
+}
+
+#[tokio::test]
 async fn a_reply_that_breaks_off_or_is_half_its_json_is_unknown() {
     let cut = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{";
     for broken in [Reply::silent().close(), Reply::raw(cut).close(), reply(200, r#"{"id":"#)] {

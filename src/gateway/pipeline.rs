@@ -256,6 +256,11 @@ impl Exchange<'_> {
             // Nobody else has set it.
             let _ = self.effective.set(key.clone());
         }
+        if policy.target.native().is_some()
+            && let Some(refusal) = message.and_then(|message| native::unspoken(message, headers))
+        {
+            return Ok(Next::Own(refusal));
+        }
         let authorized = Authorized { identity, message, body, session: decision.session };
         match (called, key) {
             (Some(called), Some(key)) => {
@@ -332,7 +337,8 @@ impl Exchange<'_> {
             _ => {
                 let workspace = identity.verified().and_then(Verified::workspace);
                 let catalog = tools.catalog(workspace.map(|id| &**id));
-                native::answer(&route.policy, catalog, *message).map(Next::Own)
+                let headers = self.request.headers();
+                native::answer(&route.policy, catalog, *message, headers).map(Next::Own)
             }
         }
     }

@@ -240,6 +240,28 @@ async fn it_is_an_mcp_server_for_its_tools_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_call_by_a_revision_that_is_not_spoken_is_not_sent() {
+    const VERSION: &str = "MCP-Protocol-Version";
+    let shop = shop().await;
+    let member = json!({"io.modelcontextprotocol/protocolVersion": "2030-01-01"});
+    let mut named: Value = serde_json::from_str(&charge("1")).expect("JSON");
+    named["params"]["_meta"] = member;
+    let by_header = Request::post(charge("1")).header(VERSION, "1999-01-01");
+    let by_body = Request::post(named.to_string())
+        .header(VERSION, "2030-01-01")
+        .header("Mcp-Method", "tools/call")
+        .header("Mcp-Name", "shop.charge");
+    for request in [by_header, by_body] {
+        for request in [request.clone(), request.header(KEY, "K1")] {
+            shop.gateway.send(&request).await.assert_rpc_error(400, -32022);
+        }
+    }
+    assert_eq!(shop.vendor.hits(), 0);
+    let spoken = Request::post(charge("1")).header(VERSION, "2025-06-18");
+    assert_eq!(shop.gateway.send(&spoken).await.status, 200);
+}
+
+#[tokio::test]
 async fn grants_judge_a_native_tool_by_its_own_effect() {
     let vendor = crate::support::Upstream::start().await;
     let readers = native_server().with(|document| {

@@ -59,6 +59,7 @@ pub struct Refusal {
     message: Cow<'static, str>,
     retry_after_s: Option<u64>,
     challenge: Option<Box<str>>,
+    allow: Option<&'static str>,
     key_hash: Option<SlotKey>,
     close: bool,
 }
@@ -85,6 +86,7 @@ impl Refusal {
             message: message.into(),
             retry_after_s: None,
             challenge: None,
+            allow: None,
             key_hash: None,
             close: false,
         }
@@ -102,6 +104,12 @@ impl Refusal {
 
     fn challenge(mut self, challenge: impl Into<Box<str>>) -> Self {
         self.challenge = Some(challenge.into());
+        self
+    }
+
+    /// The methods that the target takes, which a 405 has to name (RFC 9110, 15.5.6).
+    fn allow(mut self, methods: &'static str) -> Self {
+        self.allow = Some(methods);
         self
     }
 
@@ -137,6 +145,9 @@ impl Refusal {
             && let Ok(challenge) = HeaderValue::from_str(challenge)
         {
             response.insert_header((header::WWW_AUTHENTICATE, challenge));
+        }
+        if let Some(methods) = self.allow {
+            response.insert_header((header::ALLOW, methods));
         }
         if self.close {
             response.force_close();

@@ -11,6 +11,7 @@ impl Refusal {
             Advice::FixRequest,
             "Receipts can only be read; use GET.",
         )
+        .allow("GET, HEAD")
     }
 
     /// A query that asks for nothing that there is.

@@ -192,6 +192,7 @@ impl Refusal {
             Advice::FixRequest,
             "This server answers POST alone: it has no stream to listen to and no session to end.",
         )
+        .allow("POST")
     }
 
     /// Params that the tool does not take.

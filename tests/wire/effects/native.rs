@@ -235,6 +235,7 @@ async fn it_is_an_mcp_server_for_its_tools_and_nothing_else() {
     for method in ["GET", "DELETE"] {
         let refused = shop.gateway.send(&Request::new(method, "/mcp")).await;
         assert_eq!(refused.status, 405, "{method}: {}", refused.text());
+        assert_eq!(refused.header("Allow"), Some("POST"), "{method}");
     }
     assert_eq!(shop.vendor.hits(), 0);
 }

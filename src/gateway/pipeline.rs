@@ -143,8 +143,9 @@ struct Exchange<'r> {
 enum Next {
     /// Without a key: to the upstream.
     Forward(Outbound),
-    /// With a key: to the store first.
-    Claim(Box<Claim>, Outbound),
+    /// With a key: to the store first. A capability's call may be one that today's route refuses, and
+    /// that a record stands for all the same.
+    Claim(Box<Claim>, Result<Outbound, Refusal>),
     /// With a key that a completed record holds: nowhere.
     Known(Box<Claim>, Known),
     /// To a vendor, without a key.
@@ -305,7 +306,7 @@ impl Exchange<'_> {
         self.hold(identity)?;
         // A native tool's arguments are judged before the claim.
         let vendor = match claim.destination.callable() {
-            Some(callable) => Some(native::outbound(callable, call, claim.binding())?),
+            Some(callable) => Some(native::keyed_outbound(callable, call, claim.binding())?),
             None => None,
         };
         if let Some(known) = self.worker.gateway.store.look_up(&claim.begin) {
@@ -313,7 +314,7 @@ impl Exchange<'_> {
         }
         let outbound = match vendor {
             Some(outbound) => outbound,
-            None => self.forwarded(authorized, claim.binding(), true)?,
+            None => Ok(self.forwarded(authorized, claim.binding(), true)?),
         };
         Ok(Next::Claim(claim, outbound))
     }

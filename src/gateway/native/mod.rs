@@ -18,7 +18,7 @@ use crate::native::{self, Answer, Listed, VendorReply, Verdict, answer_to, tool_
 use crate::policy::{Callable, Catalog, ServerPolicy, SideEffect};
 use crate::upstream::Outcome;
 
-pub use request::outbound;
+pub use request::{keyed_outbound, outbound};
 pub use unkeyed::{Unkeyed, call};
 
 /// The most bytes of a vendor's reply that become a tool's result.

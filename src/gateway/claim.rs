@@ -151,8 +151,8 @@ impl Claim {
         let workspace = self.workspace.as_ref();
         Opening {
             key: workspace.map(|workspace| workspace.key.as_str().into()),
-            key_hash: self.begin.slot.to_string().into(),
-            request_hash: self.begin.hash.to_string().into(),
+            key_hash: self.begin.slot,
+            request_hash: self.begin.hash,
             workspace: workspace.map(|workspace| workspace.id.as_ref().into()),
             human: part(self.caller.human()),
             agent: part(self.caller.agent()),

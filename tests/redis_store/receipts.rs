@@ -365,7 +365,7 @@ async fn very_many(world: &World) -> usize {
     let ticket = world.opened(begin(0)).await;
     let mut connection = world.server.connection();
     let first = world.receipt().await.id;
-    let lines: String = connection.hget(World::key("receipts"), first.as_str()).expect("lines");
+    let lines: String = connection.hget(World::key("receipts"), first.to_string()).expect("lines");
     world.far_off("quota", "other");
     let other = asked(Domain::Server("other"), begin(1));
     let other = taken(world.store.begin(other).await.expect("an answer"));
@@ -374,9 +374,9 @@ async fn very_many(world: &World) -> usize {
     for (uid, count) in [(UID, 1900_u64), ("other", 200)] {
         for number in 0..count {
             let id = ReceiptId::new(&Domain::Server(uid), u128::from(number).to_be_bytes());
-            let key = format!("t:quota:{{{uid}}}:receipts");
-            pipe.hset(&key, id.as_str(), &lines).ignore();
-            pipe.zadd(format!("{key}:order"), id.as_str(), stamp - number * 1000).ignore();
+            let (id, key) = (id.to_string(), format!("t:quota:{{{uid}}}:receipts"));
+            pipe.hset(&key, &id, &lines).ignore();
+            pipe.zadd(format!("{key}:order"), id, stamp - number * 1000).ignore();
         }
     }
     pipe.exec(&mut connection).expect("they are written");

@@ -49,11 +49,12 @@ pub struct KeyedCall {
 type Answer = oneshot::Sender<HttpResponse>;
 
 /// Runs the call in a task of its own and waits for the answer. Boxed, the call is handed from stage
-/// to stage, and its future to the task, without being copied.
+/// to stage, and its future to the task, without being copied: a task's future moves several times
+/// before it runs, and this one has kilobytes.
 pub async fn detached(call: Box<KeyedCall>, outbound: Outbound) -> HttpResponse {
     let id = call.claim.id.clone();
     let (answer, answered) = oneshot::channel();
-    rt::spawn(call.run(outbound, answer));
+    rt::spawn(Box::pin(call.run(outbound, answer)));
     match answered.await {
         Ok(response) => response,
         // The task ended without an answer, so its ticket has settled the claim as unknown.

@@ -2,22 +2,25 @@
 //! record stands (EFFECTS section 6).
 
 mod query;
+mod text;
 
 use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use query::{MAX_RECEIPT_PAGE, QueryError, ReceiptQuery};
 
 use super::asked::Domain;
-use crate::claim::SlotKey;
+use crate::claim::{RequestHash, SlotKey};
 
 /// The name of a receipt: `rcpt_`, 16 hex digits that tell its domain, 32 of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ReceiptId(Box<str>);
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReceiptId {
+    domain: u64,
+    number: u128,
+}
 
 impl ReceiptId {
     const PREFIX: &str = "rcpt_";
@@ -26,38 +29,47 @@ impl ReceiptId {
 
     /// A name for a receipt of `domain`, made of 16 random bytes.
     pub fn new(domain: &Domain<'_>, random: [u8; 16]) -> Self {
-        let own = u128::from_be_bytes(random);
-        Self(format!("{}{}{own:032x}", Self::PREFIX, domain.digits()).into())
+        Self { domain: domain.number(), number: u128::from_be_bytes(random) }
     }
 
     /// Reads a name; `None` for what is none.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(Self::PREFIX)?;
         let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        let is_one = text.len() == Self::LENGTH && digits.bytes().all(hex);
-        is_one.then(|| Self(text.into()))
-    }
-
-    /// Its text.
-    pub fn as_str(&self) -> &str {
-        &self.0
+        if text.len() != Self::LENGTH || !digits.bytes().all(hex) {
+            return None;
+        }
+        let (domain, number) = digits.split_at(Self::DOMAIN);
+        let domain = u64::from_str_radix(domain, 16).ok()?;
+        Some(Self { domain, number: u128::from_str_radix(number, 16).ok()? })
     }
 
     /// The part that tells receipts apart.
     pub(super) fn number(&self) -> u128 {
-        let own = &self.0[Self::PREFIX.len() + Self::DOMAIN..];
-        u128::from_str_radix(own, 16).unwrap_or_default()
+        self.number
     }
 
     /// Whether a receipt of this name is one of `domain`'s.
     pub fn is_of(&self, domain: &Domain<'_>) -> bool {
-        self.0[Self::PREFIX.len()..].starts_with(&domain.digits())
+        self.domain == domain.number()
     }
 }
 
 impl fmt::Display for ReceiptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{}{:016x}{:032x}", Self::PREFIX, self.domain, self.number)
+    }
+}
+
+impl Serialize for ReceiptId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Debug for ReceiptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReceiptId({self})")
     }
 }
 
@@ -67,10 +79,12 @@ pub struct Opening {
     /// The effective key; scope `workspace` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Box<str>>,
-    /// The slot, 64 hex digits.
-    pub key_hash: Box<str>,
-    /// What was asked, 64 hex digits.
-    pub request_hash: Box<str>,
+    /// The slot; 64 hex digits in text, made where it is read.
+    #[serde(with = "text")]
+    pub key_hash: SlotKey,
+    /// What was asked; the same.
+    #[serde(with = "text")]
+    pub request_hash: RequestHash,
     /// The workspace, in scope `workspace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Box<str>>,
@@ -209,13 +223,6 @@ pub struct ReceiptPage {
     pub receipts: Vec<Receipt>,
     /// Where the next page begins, if there may be one.
     pub next: Option<ReceiptId>,
-}
-
-impl Opening {
-    /// Hex digits of a slot, as a receipt names it.
-    pub fn hex_of(slot: &SlotKey) -> Box<str> {
-        slot.to_string().into()
-    }
 }
 
 /// How long receipts are kept, and how many (`[receipts]`).

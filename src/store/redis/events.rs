@@ -122,7 +122,7 @@ mod tests {
     use crate::store::Domain;
     use crate::store::receipt::AttemptResult;
 
-    const OPENED: &str = r#"{"opened":{"key_hash":"ab","request_hash":"cd","server":"s","tool":"t","opened_at":"2026-01-02T03:04:05Z"}}"#;
+    const OPENED: &str = r#"{"opened":{"key_hash":"abababababababababababababababababababababababababababababababab","request_hash":"cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd","server":"s","tool":"t","opened_at":"2026-01-02T03:04:05Z"}}"#;
 
     fn id() -> ReceiptId {
         ReceiptId::new(&Domain::Server("uid-1"), [7; 16])

@@ -114,9 +114,11 @@ impl KeyedCall {
 
     async fn begin(&self) -> Result<Begun, crate::store::StoreError> {
         let Self { worker, route, claim, .. } = self;
-        let opening = Some(Box::new(claim.opening(&route.policy, Timestamp::now())));
+        let store = &worker.gateway.store;
+        let opening = store.keeps_receipts();
+        let opening = opening.then(|| Box::new(claim.opening(&route.names, Timestamp::now())));
         let asked = Asked { domain: claim.domain(&route.policy), begin: claim.begin, opening };
-        worker.gateway.store.begin(asked).await
+        store.begin(asked).await
     }
 
     fn refuse(self: Box<Self>, refusal: Refusal, answer: Answer) {

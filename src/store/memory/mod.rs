@@ -203,6 +203,10 @@ impl Store for MemoryStore {
         Box::pin(self.settle(ticket, Settlement::Release))
     }
 
+    fn keeps_receipts(&self) -> bool {
+        self.receipts.keeps_any()
+    }
+
     fn receipt(&self, id: ReceiptId) -> StoreFuture<'_, Option<Receipt>> {
         Box::pin(async move { Ok(self.receipts.get(&id)) })
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use jiff::Timestamp;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::claim::{Fence, Millis};
 use crate::store::receipt::{
@@ -89,6 +89,10 @@ impl Receipts {
         Self { entries, retention, clock, kept: Mutex::new(kept) }
     }
 
+    pub(super) fn keeps_any(&self) -> bool {
+        self.entries > 0
+    }
+
     /// The receipt of a claim that is about to be asked for, if one is to be kept.
     ///
     /// # Errors
@@ -99,7 +103,7 @@ impl Receipts {
         domain: &Domain<'_>,
         opening: Option<Box<Opening>>,
     ) -> Result<Option<Arc<Receipt>>, StoreError> {
-        let Some(opening) = opening.filter(|_| self.entries > 0) else { return Ok(None) };
+        let Some(opening) = opening.filter(|_| self.keeps_any()) else { return Ok(None) };
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| {
             tracing::error!(%error, "the system gives no random numbers");
@@ -110,7 +114,7 @@ impl Receipts {
             id: ReceiptId::new(domain, random),
             opening: *opening,
             attempt_count: 1,
-            attempts: vec![Attempt { number: 1, reserved_at, end: None }],
+            attempts: smallvec![Attempt { number: 1, reserved_at, end: None }],
             outcome: ReceiptOutcome::InFlight,
             settled_at: None,
         })))
@@ -349,7 +353,8 @@ fn add_attempt(receipt: &mut Receipt, number: u32, reserved_at: Timestamp) {
 
 /// The attempt was reserved, and no connection was tried.
 fn take_back(receipt: &mut Receipt, number: u32) {
-    if receipt.attempts.pop_if(|last| last.number == number).is_some() {
+    if receipt.attempts.last().is_some_and(|last| last.number == number) {
+        receipt.attempts.pop();
         receipt.attempt_count = receipt.attempt_count.saturating_sub(1);
     }
 }

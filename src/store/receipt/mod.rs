@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
+use smallvec::SmallVec;
 
 pub use query::{MAX_RECEIPT_PAGE, QueryError, ReceiptQuery};
+pub use text::Shared;
 
 use super::asked::Domain;
 use crate::claim::{RequestHash, SlotKey};
@@ -87,32 +89,32 @@ pub struct Opening {
     pub request_hash: RequestHash,
     /// The workspace, in scope `workspace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<Box<str>>,
+    pub workspace: Option<Shared>,
     /// The caller's human.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub human: Option<Box<str>>,
+    pub human: Option<Shared>,
     /// The caller's agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<Box<str>>,
+    pub agent: Option<Shared>,
     /// The caller's team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub team: Option<Box<str>>,
+    pub team: Option<Shared>,
     /// The governed session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<str>>,
     /// The server's namespace.
     #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub namespace: Box<str>,
+    pub namespace: Shared,
     /// The server's name.
-    pub server: Box<str>,
+    pub server: Shared,
     /// The tool as it was called.
     pub tool: Box<str>,
     /// The route record: the non-secret facts of the target, as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub route: Option<Box<str>>,
+    pub route: Option<Shared>,
     /// How the key reaches the vendor; `None` for a tool without an effect spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub binding: Option<Box<str>>,
+    pub binding: Option<Shared>,
     /// When the claim was asked for, which reserves the first attempt.
     pub opened_at: Timestamp,
 }
@@ -196,6 +198,9 @@ impl ReceiptOutcome {
 /// Attempts that a receipt lists; it counts those before them.
 pub const MAX_LISTED_ATTEMPTS: usize = 100;
 
+/// Attempts, in order; nearly always there is one.
+pub type Attempts = SmallVec<[Attempt; 1]>;
+
 /// A receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Receipt {
@@ -208,7 +213,8 @@ pub struct Receipt {
     pub attempt_count: u32,
     /// The newest [`MAX_LISTED_ATTEMPTS`] of them, in order. The number of one that was taken back
     /// goes to the next.
-    pub attempts: Vec<Attempt>,
+    #[serde(serialize_with = "text::list")]
+    pub attempts: Attempts,
     /// What the claim came to.
     pub outcome: ReceiptOutcome,
     /// When it came to that.

@@ -94,7 +94,7 @@ async fn a_claim_opens_one_and_nothing_else_does() {
         id: only(&store).await.id,
         opening: opening(call),
         attempt_count: 1,
-        attempts: vec![Attempt { number: 1, reserved_at: at(0), end: None }],
+        attempts: smallvec![Attempt { number: 1, reserved_at: at(0), end: None }],
         outcome: ReceiptOutcome::InFlight,
         settled_at: None,
     };

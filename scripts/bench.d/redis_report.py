@@ -26,7 +26,8 @@ def bars(rows):
     lines = faster(rows) + trips(rows)
     if rows.growth:
         grown = growth_ratio(rows.growth, "both")
-        name = f"cost of a redis first at {rows.growth['many']:,} records ÷ at {rows.growth['few']:,}"
+        few, many = rows.growth["few"], rows.growth["many"]
+        name = f"cost of a redis first at {many:,} records ÷ at {few:,}"
         cells = [f"{grown:.2f}" if n == rows.growth["at"] else "" for n in rows.connections]
         lines.append([name, f"≤ {GROWTH_BAR}", *cells, verdict(grown <= GROWTH_BAR)])
     head = ["", "bar", *(f"{n} conn." for n in rows.connections), "verdict"]
@@ -69,9 +70,10 @@ def costs(rows):
         for case in [case for pair in PAIRS for case in pair if case in rows.cases]:
             def at(field, case=case, connections=connections):
                 return rows.median(case, connections, field)
-            lines.append([case, str(connections), f"{at('per_second'):,.0f}", f"{at('cpu_us'):.1f}",
-                          f"{at('redis_cpu_us'):.1f}", f"{at('with_redis_us'):.1f}",
-                          f"{at('round_trips'):.2f}", f"{at('p50_us'):,.0f}", f"{at('p99_us'):,.0f}"])
+            lines.append([
+                case, str(connections), f"{at('per_second'):,.0f}", f"{at('cpu_us'):.1f}",
+                f"{at('redis_cpu_us'):.1f}", f"{at('with_redis_us'):.1f}",
+                f"{at('round_trips'):.2f}", f"{at('p50_us'):,.0f}", f"{at('p99_us'):,.0f}"])
     return table(head, lines) if lines else ""
 
 
@@ -96,7 +98,8 @@ def growth(measured):
         lines.append([name, f"{few:.1f}", f"{many:.1f}", f"{growth_ratio(measured, part):.2f}"])
     head = ["CPU µs of a redis first", f"{measured['few']:,} records", f"{measured['many']:,}",
             "ratio"]
+    mib = measured["redis_peak_kib"] / 1024
     per_record = measured["redis_peak_kib"] * 1024 / measured["many"]
     return (f"{table(head, lines)}\n\nThe {measured['many']:,} records were made by as many calls, "
-            f"within {measured['fill_seconds']:.0f} s. Redis was {measured['redis_peak_kib'] / 1024:,.0f}"
-            f" MiB large in the end, {per_record:,.0f} bytes a record.")
+            f"within {measured['fill_seconds']:.0f} s. Redis was {mib:,.0f} MiB large in the end, "
+            f"{per_record:,.0f} bytes a record.")

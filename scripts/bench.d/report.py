@@ -143,8 +143,8 @@ def main():
     middle = rows.connections[len(rows.connections) // 2]
     costs = [(case, rows.median(case, middle, "with_redis_us")) for case in rows.cases
              if case not in ("direct", "unkeyed beside keyed")]
-    options.plot.write_text(plot.bars(
-        f"CPU time a request, Redis's too, in µs, at {middle} connections (shorter is better)", costs))
+    title = f"CPU time a request, Redis's too, in µs, at {middle} connections (shorter is better)"
+    options.plot.write_text(plot.bars(title, costs))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Rows:
 
 
 def derived(row):
-    """What a request takes: of the time of all together, and of the CPU time of who keeps records."""
+    """What a request takes: its share of the time, and the CPU time of all that keep records."""
     return {"each_us": 1e6 / row["per_second"],
             "with_redis_us": row["cpu_us"] + row.get("redis_cpu_us", 0)}
 

@@ -3,6 +3,7 @@
 mod check;
 pub mod demo;
 mod health;
+mod init;
 mod run;
 mod serve;
 mod signals;
@@ -67,6 +68,13 @@ pub enum Command {
     /// every mistake where it could not.
     #[command(verbatim_doc_comment)]
     Check(CheckArguments),
+    /// Write a configuration to start from
+    ///
+    /// A process configuration, a server, a workspace with an API key of its own, and a connector
+    /// to a vendor that is made up, each with comments. Shows the API key once and keeps only its
+    /// SHA-256. Overwrites nothing.
+    #[command(verbatim_doc_comment)]
+    Init(InitArguments),
     /// Ask a running gateway how it is
     ///
     /// Exits 0 where it runs (with --ready: where it should get traffic), and 1 where it does not.
@@ -113,6 +121,14 @@ pub struct CheckArguments {
     pub config: PathBuf,
 }
 
+/// The arguments of `init`.
+#[derive(Debug, Args)]
+pub struct InitArguments {
+    /// The folder, which is made if it is not there
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub folder: PathBuf,
+}
+
 /// The arguments of `health`.
 #[derive(Debug, Args)]
 pub struct HealthArguments {
@@ -148,6 +164,7 @@ pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Init(arguments) => init::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
     }

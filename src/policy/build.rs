@@ -19,7 +19,7 @@ use super::server::{
 };
 use super::session::Bindings;
 use super::set::LoadContext;
-use super::words::{DefaultDecision, Mode};
+use super::words::{DefaultDecision, Mode, SlotScope};
 use super::world::World;
 use super::{broker, headers, idempotency};
 
@@ -80,6 +80,14 @@ pub(super) fn server(
             (own.target(&names, listed, world, &mut mistakes), HashMap::new())
         }
         goes => {
+            let scope = idempotency.as_ref().map(|rules| rules.scope);
+            if scope == Some(SlotScope::Workspace) && goes.is_some() {
+                mistakes.0.push(at(
+                    "idempotency.scope",
+                    "`workspace` needs `server.connectors`: on an MCP server a call has no \
+                     connection that is a workspace's",
+                ));
+            }
             let carrier = Carrier::Mcp { taken: &taken, broker };
             let tools = tools(listed, carrier, &mut mistakes);
             (goes.and_then(Goes::into_upstream).map(Target::Mcp), tools)

@@ -331,6 +331,7 @@ pub(super) struct ToolRule {
 /// A session binding; the sessions file holds the same.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SessionBinding")]
 pub(super) struct Binding {
     /// What the session header says, or the certificate.
     pub name: String,

@@ -291,10 +291,12 @@ fn no_field_of_the_code_is_left_out() {
         .into_iter()
         .flat_map(|span| span.split(|character| !is_word(character)))
         .collect();
+    // A schema's own name is a type's, in capitals.
     let renamed = DOCUMENT.split("rename = \"").skip(1).filter_map(|rest| rest.split('"').next());
+    let renamed = renamed.filter(|name| name.starts_with(char::is_lowercase));
     let plain = DOCUMENT.lines().filter_map(|line| {
         let (name, _) = line.trim().strip_prefix("pub ")?.split_once(": ")?;
-        Some(name)
+        (!name.contains(' ')).then_some(name)
     });
     let fields: BTreeSet<&str> = renamed.chain(plain).collect();
     assert!(fields.len() > 40, "the source was read: {fields:?}");

@@ -225,8 +225,6 @@ async fn a_late_reply_is_on_it_and_so_is_a_late_end() {
 #[tokio::test]
 async fn a_claim_that_nobody_took_has_no_attempt() {
     let (world, proxy) = behind_a_proxy(room(9)).await;
-    // From then on the server knows the script.
-    let _other = world.first(begin(1)).await;
     proxy.lose_the_reply_and_shut("opened");
     let mut begun = world.store.begin(asked(Domain::Server(UID), begin(0)));
     let given_up = tokio::select! {

@@ -148,8 +148,6 @@ async fn a_begin_whose_answer_was_lost_reserves_no_second_attempt() {
 #[tokio::test]
 async fn a_begin_that_hears_of_its_claim_too_late_takes_nothing_again() {
     let (world, proxy) = behind_a_proxy(room(9)).await;
-    // From then on the server knows the script.
-    let _other = world.first(begin(1)).await;
     proxy.lose_the_reply_and_shut("redispatch");
     let mut begun = Box::pin(world.begin(begin(0)));
     tokio::select! {

@@ -12,7 +12,9 @@ use onceward::claim::{
 };
 use onceward::store::receipt::Opening;
 use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{Asked, Begun, Domain, ReceiptQuery, ReceiptSettings, Store, Ticket};
+use onceward::store::{
+    Asked, Begun, Domain, ReceiptQuery, ReceiptSettings, Settled, Store, Ticket,
+};
 use redis::Commands;
 
 pub use crate::redis_server::RedisServer;
@@ -199,7 +201,7 @@ pub fn ok() -> Reply {
 
 pub async fn unknown(store: &RedisStore, ticket: Ticket) {
     let settled = store.tombstone(ticket, onceward::claim::TombstoneReason::Unknown).await;
-    assert_eq!(settled, Ok(onceward::store::Settled::Done));
+    assert_eq!(settled, Ok(Settled::Done));
 }
 
 /// Polls `probe` until it gives a value, or fails the test with `what`.
@@ -219,12 +221,16 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(
     waited.unwrap_or_else(|_| panic!("waited in vain for: {what}"))
 }
 
-/// The store through a proxy, and the proxy.
+/// The store through a proxy, and the proxy. The server knows the scripts by then: the reply that is
+/// lost is not that it does not.
 pub async fn behind_a_proxy(limits: Limits) -> (World, crate::proxy::Proxy) {
     let server = Arc::new(RedisServer::start());
     let proxy = crate::proxy::Proxy::start(&server).await;
     let settings = settings(proxy.url().trim_matches('"'));
     let world = World::on(server, limits, settings);
     world.far_off("quota", UID);
+    let mut ticket = world.first(begin(255)).await;
+    assert_eq!(world.store.reserve_attempt(&mut ticket).await, Ok(Settled::Done));
+    assert_eq!(world.store.release(ticket).await, Ok(Settled::Done));
     (world, proxy)
 }

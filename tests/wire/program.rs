@@ -36,15 +36,40 @@ fn default_policy() -> Policy {
 async fn help_says_what_there_is() {
     let help = run(&["--help"]).await;
     assert!(help.status.success());
-    for word in ["serve", "check", "health", "demo"] {
+    for word in ["serve", "check", "init", "health", "demo"] {
         assert!(help.stdout.contains(word), "{word} in {}", help.stdout);
     }
-    for command in ["serve", "check", "health", "demo"] {
+    for command in ["serve", "check", "init", "health", "demo"] {
         let help = run(&[command, "--help"]).await;
         assert!(help.status.success() && help.stdout.contains("Usage"), "{}", help.stdout);
     }
     let unknown = run(&["no-such-command"]).await;
     assert!(!unknown.status.success() && !unknown.stderr.is_empty());
+}
+
+#[tokio::test]
+async fn init_writes_what_check_accepts_and_serve_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gateway = folder.path().join("gateway");
+    let arguments = ["init".as_ref(), gateway.as_os_str()];
+    let init = || run(&arguments);
+    let made = init().await;
+    assert_eq!(made.status.code(), Some(0), "{}", made.stderr);
+    let config = gateway.join("onceward.toml");
+    let checked = check(&config).await;
+    assert_eq!(checked.status.code(), Some(0), "{}", checked.stderr);
+    assert!(!checked.stdout.contains("warning"), "{}", checked.stdout);
+    let key = made.stdout.lines().map(str::trim).find(|line| line.starts_with("onceward_"));
+    let key = key.expect("the API key is shown");
+    assert!(!checked.stdout.contains(key) && !checked.stdout.contains(&sha256_hex(key.as_bytes())));
+    let arguments = ["serve".as_ref(), "--config".as_ref(), config.as_os_str()];
+    let served = Gateway::start_with(&arguments, &FREE_PORTS).await;
+    assert_eq!(served.admin("/readyz").await.status, 200);
+    let call = Request::post(pay()).to("/billing");
+    served.send(&call.clone().bearer("another")).await.assert_refused(401, "invalid_token");
+    assert_ne!(served.send(&call.bearer(key)).await.status, 401, "the key is one");
+    let said = complaint(&init().await);
+    assert!(said.contains("exists already"), "{said}");
 }
 
 #[tokio::test]

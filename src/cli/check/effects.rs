@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::warnings::named;
 use crate::policy::{
-    Effect, KeyBinding, Mode, OnUnknown, RetriesOff, ServerPolicy, SideEffect, Tool,
+    Effect, KeyBinding, Keys, Mode, OnUnknown, RetriesOff, ServerPolicy, SideEffect, Tool,
 };
 use crate::upstream::StatusSet;
 
@@ -91,6 +91,12 @@ pub(super) fn warnings(server: &ServerPolicy) -> Vec<String> {
                 effect.statuses.retryable != StatusSet::default() && !effect.binding.is_supported()
             }),
             "tools whose `retryable` has no effect, for there is no binding",
+        ),
+        (
+            of_spec(&|_, effect| {
+                server.idempotency.keys == Keys::Off && effect.binding.is_supported()
+            }),
+            "tools whose `idempotency` has no effect, for the server takes no keys",
         ),
         (
             of_spec(&|_, effect| effect.statuses.accepted == StatusSet::default()),

@@ -232,6 +232,11 @@ fn what_is_hardly_meant_is_a_warning() {
             "no tool has as environment: e, f",
         ),
         ("tools: [{ name: t, effect: { retryable: [503] } }]\n", "`retryable` has no effect"),
+        (
+            "idempotency: { keys: off }\n\
+             tools: [{ name: t, effect: { idempotency: { header: X-Key } } }]\n",
+            "the server takes no keys: t",
+        ),
         ("tools: [{ name: t, effect: { accepted: [] } }]\n", "`accepted` is empty: t"),
         (
             "idempotency: { key_pointers: [/params/arguments/k] }\ntools: [{ name: t, \

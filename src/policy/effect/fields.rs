@@ -41,7 +41,7 @@ pub(in crate::policy) struct Effect {
 /// Where the key goes; one of the two.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+#[schemars(rename = "KeyBinding", extend("minProperties" = 1, "maxProperties" = 1))]
 pub(in crate::policy) struct Binding {
     /// The header by which the vendor dedupes.
     pub header: Text,

@@ -1,7 +1,7 @@
 //! Servers on which every call has a key, and those whose slots belong to workspaces (EFFECTS
 //! sections 3 and 4).
 
-use super::{LOOPBACK, assert_refused, document, load, server};
+use super::{LOOPBACK, VENDOR, assert_refused, document, load, server, vendor_server, workspace};
 use crate::claim::KeyFormat;
 use crate::policy::*;
 
@@ -74,16 +74,29 @@ fn scope_workspace_allows_no_other_keys_format_or_mode() {
 
 #[test]
 fn scope_workspace_implies_its_keys_and_their_format() {
-    for rules in ["", ", keys: always, format: idt"] {
-        let text = document(&format!(
-            "auth: {{ mode: api_key }}\nidempotency: {{ scope: workspace{rules} }}\n"
-        ));
-        let set = PolicySet::from_text("p.yaml", &text, LOOPBACK).expect("valid");
+    for more in ["", ", keys: always, format: idt"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in [
+            ("vendor.yaml", VENDOR.to_owned()),
+            ("acme.yaml", workspace()),
+            ("server.yaml", vendor_server("api_key }", &format!("scope: workspace{more}"))),
+        ] {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        }
+        let set = PolicySet::load(folder.path(), LOOPBACK).expect("valid");
         let rules = &set.servers().next().expect("one server").idempotency;
         assert_eq!(
             (rules.scope, rules.keys, rules.format),
             (SlotScope::Workspace, Keys::Always, KeyFormat::Idt)
         );
     }
+}
+
+#[test]
+fn scope_workspace_needs_tools_of_the_gateways_own() {
+    assert_refused(&[(
+        "auth: { mode: api_key }\nidempotency: { scope: workspace }\n",
+        &["idempotency.scope", "`server.connectors`"],
+    )]);
     load(&document("idempotency: { scope: session }\n")).expect("the default");
 }

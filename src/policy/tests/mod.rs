@@ -20,6 +20,36 @@ use super::{LoadContext, PolicyErrors, PolicySet};
 const LOOPBACK: LoadContext = LoadContext { loopback: true, client_ca: true };
 const PUBLIC: LoadContext = LoadContext { loopback: false, client_ca: true };
 
+/// A vendor with one tool.
+const VENDOR: &str = "schema_version: v1
+kind: connector
+name: vendor
+base_url: http://127.0.0.1:9
+tools:
+  - name: look
+    input_schema: { type: object }
+    request: { method: GET, path: /look }
+    effect: { side_effect: read }
+";
+
+/// A workspace with one key, and an account at that vendor.
+fn workspace() -> String {
+    format!(
+        "schema_version: v1\nkind: workspace\nid: acme\n\
+         api_keys: [{{ id: k, sha256: {}, human_id: ann }}]\n\
+         connections: [{{ id: main, connector: vendor }}]\n",
+        "ab".repeat(32)
+    )
+}
+
+/// A server of the vendor's tools; `mode` ends the table of `auth`.
+fn vendor_server(mode: &str, idempotency: &str) -> String {
+    format!(
+        "schema_version: v1\nserver: {{ name: s, uid: u, connectors: [vendor] }}\n\
+         auth: {{ mode: {mode}\nidempotency: {{ {idempotency} }}\n"
+    )
+}
+
 /// The smallest document, with more YAML after it.
 fn document(more: &str) -> String {
     format!(

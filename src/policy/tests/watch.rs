@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{LOOPBACK, PUBLIC};
+use super::{LOOPBACK, PUBLIC, VENDOR, vendor_server, workspace};
 use crate::policy::*;
 
 struct Files {
@@ -199,11 +199,6 @@ fn a_reload_that_moves_slots_is_refused() {
     for (before, after, what) in [
         ("", "idempotency: { fingerprint: call }", "fingerprint"),
         ("", "idempotency: { format: idt }", "format"),
-        (
-            "auth: { mode: api_key }\nidempotency: { scope: workspace }",
-            &format!("{}\nidempotency: {{ keys: always }}", keys(&[("a", "1", "ann")])),
-            "idempotency.scope",
-        ),
         (&ann, "auth: { mode: static, human_id: ann }", "auth.mode"),
         (&ann, "auth: { mode: header }", "auth.mode"),
         (&ann, &keys(&[("a", "1", "ben")]), "API key"),
@@ -234,6 +229,22 @@ fn a_reload_that_moves_slots_is_refused() {
         assert_eq!(watch.poll(), Polled::Loaded, "{before}");
         assert_eq!(watch.last_error(), None);
     }
+}
+
+#[test]
+fn a_reload_never_moves_slots_from_workspaces_to_sessions() {
+    let files = Files::new();
+    files.write("vendor.yaml", VENDOR);
+    files.write("acme.yaml", &workspace());
+    files.write("p.yaml", &vendor_server("api_key }", "scope: workspace"));
+    let watch = watch(&files.path(""));
+    assert_eq!(watch.poll(), Polled::Loaded, "{:?}", watch.last_error());
+    let digest = "cd".repeat(32);
+    let keys = format!("api_key, api_keys: [{{ id: a, sha256: {digest}, human_id: h }}] }}");
+    files.write("p.yaml", &vendor_server(&keys, "keys: always"));
+    assert_eq!(watch.poll(), Polled::Failed);
+    let error = watch.last_error().expect("reported");
+    assert!(error.contains("`idempotency.scope`") && error.contains("restart"), "{error}");
 }
 
 #[test]

@@ -153,9 +153,12 @@ fn store(
             MemoryStore::start(config.limits, config.receipts, *shards, clock)?
         }
         StoreConfig::Redis(settings) => {
-            let servers = policy.snapshot();
-            let servers = servers.iter().flat_map(|set| set.servers());
-            let domains = servers.filter_map(|server| server.uid.as_deref()).map(Domain::Server);
+            let policies = policy.snapshot();
+            let servers = || policies.iter().flat_map(|set| set.servers());
+            let uids = servers().filter_map(|server| server.uid.as_deref()).map(Domain::Server);
+            let workspaces = servers().filter_map(|server| server.target.native());
+            let workspaces = workspaces.flat_map(|native| native.workspaces());
+            let domains = uids.chain(workspaces.map(|id| Domain::Workspace { id, record: "" }));
             RedisStore::start(config.limits, settings, domains)?
         }
     })

@@ -1,6 +1,8 @@
 //! The request that goes to the upstream: the client's own bytes, under its own headers, save what
 //! belongs to the gateway (CONTRACT sections 3, 7 and 9).
 
+use std::borrow::Cow;
+
 use actix_web::dev::RequestHead;
 use actix_web::http::header::{HeaderMap, HeaderValue as ClientValue};
 use actix_web::web::Bytes;
@@ -9,6 +11,7 @@ use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Uri};
 use smallvec::SmallVec;
+use url::form_urlencoded;
 
 use super::error::Refusal;
 use super::message::Message;
@@ -67,11 +70,14 @@ impl Outbound {
             Method::from_bytes(head.method.as_str().as_bytes()).map_err(|_| unforwardable(()))?;
         let call = sent.message.filter(|message| message.call().is_some());
         let switch = call.and(policy.retries_off.as_ref());
-        let own = match switch {
-            Some(RetriesOff::Query(member)) => Some(member.as_str()),
-            _ => None,
+        let query = head.uri.query().map(Cow::Borrowed);
+        let (own, query) = match switch {
+            Some(RetriesOff::Query(member)) => {
+                (Some(member.as_str()), query.and_then(without(member)))
+            }
+            _ => (None, query),
         };
-        let uri = target(upstream, [own, head.uri.query()]).map_err(|_| unforwardable(()))?;
+        let uri = target(upstream, [own, query.as_deref()]).map_err(|_| unforwardable(()))?;
         let mut edit = Edit::new(&head.headers, policy, sent.identity, sent.keyed);
         if let Some(RetriesOff::Header(name, value)) = switch {
             edit.set.push((name.clone(), value.clone()));
@@ -86,6 +92,19 @@ impl Outbound {
         *request.headers_mut() =
             request_headers(&head.headers, &RequestEdit { drop: &edit.drop, set: &edit.set });
         Ok(Self { request })
+    }
+}
+
+/// A query without the members that have the name of `member`: a client's own could switch back what
+/// the gateway switches off. `None` where nothing is left.
+fn without(member: &str) -> impl Fn(Cow<'_, str>) -> Option<Cow<'static, str>> {
+    let name = |member: &str| {
+        form_urlencoded::parse(member.as_bytes()).next().map(|(name, _)| name.into_owned())
+    };
+    let taken = name(member);
+    move |query| {
+        let others: Vec<_> = query.split('&').filter(|one| name(one) != taken).collect();
+        (!others.is_empty()).then(|| Cow::Owned(others.join("&")))
     }
 }
 

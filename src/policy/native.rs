@@ -69,6 +69,15 @@ impl Native {
         names
     }
 
+    /// The workspaces that it serves; none in scope `session`.
+    pub fn workspaces(&self) -> impl Iterator<Item = &str> {
+        let catalogs = match self {
+            Self::Shared(_) => None,
+            Self::ByWorkspace(catalogs) => Some(catalogs),
+        };
+        catalogs.into_iter().flat_map(|catalogs| catalogs.keys().map(|id| &**id))
+    }
+
     /// What a caller of this workspace, or of none, may see.
     pub fn catalog(&self, workspace: Option<&str>) -> Option<&Catalog> {
         match (self, workspace) {

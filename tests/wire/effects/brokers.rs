@@ -37,6 +37,9 @@ async fn a_member_of_the_query_switches_them_off() {
         "{lines:?}"
     );
     assert!(lines[1].ends_with("&a=b HTTP/1.1"), "{lines:?}");
+    let switched_back = unkeyed().to("/mcp?max+retries=5&a=b&m%61x%20retries=7");
+    world.gateway.send(&switched_back).await.assert_first();
+    assert_eq!(world.upstream.hit(3).await.line, lines[1], "a client's own is left out");
 }
 
 #[tokio::test]

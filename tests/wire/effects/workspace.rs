@@ -1,10 +1,12 @@
 //! Scope `workspace`: its callers share slots, its account and its receipts (EFFECTS sections 4, 6).
 
 use super::vendor::{
-    KEY_1A, KEY_1B, KEY_2, Shop, base_of, charge, connector, of, serve, workspace_server,
+    KEY_1A, KEY_1B, KEY_2, Shop, base_of, charge, connector, of, serve, setup, workspace_server,
     workspaces,
 };
-use crate::support::{KEY, Reply, Request, Upstream, eventually, json_reply};
+use std::sync::Arc;
+
+use crate::support::{Gateway, KEY, RedisServer, Reply, Request, Upstream, eventually, json_reply};
 use serde_json::{Value, json};
 
 const KEY_ONE: &str = "idt_5c1f2a9b0e4d7c6a3b8f1d2e5a4c7b90";
@@ -84,8 +86,8 @@ async fn a_moved_destination_is_a_conflict_to_reconcile_even_for_a_replay() {
 }
 
 /// What a workspace's key sees at a path of the MCP listener.
-async fn read(shop: &Shop, secret: &str, path: &str) -> (u16, Value) {
-    let answer = shop.gateway.send(&Request::new("GET", path).bearer(secret)).await;
+async fn read(gateway: &Gateway, secret: &str, path: &str) -> (u16, Value) {
+    let answer = gateway.send(&Request::new("GET", path).bearer(secret)).await;
     (answer.status, answer.json())
 }
 
@@ -94,7 +96,7 @@ async fn a_workspace_reads_its_own_receipts_and_no_others() {
     let shop = Shop::of_workspaces().await;
     charged(&shop);
     shop.gateway.send(&keyed(KEY_1A, "1")).await.assert_first();
-    let (status, page) = read(&shop, KEY_1B, "/receipts").await;
+    let (status, page) = read(&shop.gateway, KEY_1B, "/receipts").await;
     assert_eq!(status, 200, "{page}");
     let own = page["receipts"][0].clone();
     for (name, value) in [
@@ -109,13 +111,20 @@ async fn a_workspace_reads_its_own_receipts_and_no_others() {
     let route: Value = serde_json::from_str(own["route"].as_str().expect("a route")).expect("JSON");
     assert_eq!((&route["connector"], &route["connection"]), (&json!("shop"), &json!("conn_9")));
     let one = format!("/receipts/{}", own["id"].as_str().expect("an id"));
-    assert_eq!(read(&shop, KEY_1A, &one).await, (200, own));
-    let (status, page) = read(&shop, KEY_2, "/receipts").await;
+    assert_eq!(read(&shop.gateway, KEY_1A, &one).await, (200, own));
+    let (status, page) = read(&shop.gateway, KEY_2, "/receipts").await;
     assert_eq!((status, &page["receipts"]), (200, &json!([])));
-    assert_eq!(read(&shop, KEY_2, "/receipts?workspace=ws_1").await.1["receipts"], json!([]));
-    assert_eq!(read(&shop, KEY_2, &one).await.0, 404, "another workspace's looks like none");
-    assert_eq!(read(&shop, "nobody", "/receipts").await.0, 401);
-    assert_eq!(read(&shop, KEY_1A, "/receipts?limit=x").await.0, 400);
+    assert_eq!(
+        read(&shop.gateway, KEY_2, "/receipts?workspace=ws_1").await.1["receipts"],
+        json!([])
+    );
+    assert_eq!(
+        read(&shop.gateway, KEY_2, &one).await.0,
+        404,
+        "another workspace's looks like none"
+    );
+    assert_eq!(read(&shop.gateway, "nobody", "/receipts").await.0, 401);
+    assert_eq!(read(&shop.gateway, KEY_1A, "/receipts?limit=x").await.0, 400);
     let posted = of(KEY_1A, "{}").to("/receipts");
     assert!([404, 405].contains(&shop.gateway.send(&posted).await.status));
 }
@@ -142,4 +151,29 @@ async fn two_connections_of_one_connector_are_called_by_their_names() {
     }
     gateway.send(&keyed(KEY_1A, "1")).await.assert_rpc_error(400, -32602);
     assert_eq!(vendor.hits(), 2, "each connection has slots of its own");
+}
+
+/// In memory they end with the process.
+#[tokio::test]
+async fn receipts_in_redis_are_read_by_a_gateway_that_made_none() {
+    let (vendor, server) = (Upstream::start().await, Arc::new(RedisServer::start()));
+    let start = async || {
+        let [one, _] = workspaces();
+        let documents = [workspace_server(), connector("shop", &base_of(&vendor)), one];
+        setup(documents).redis(&server).start().await
+    };
+    let first = start().await;
+    vendor.script(Reply::raw(json_reply(201, "{}")));
+    eventually("the store", || async {
+        let answer = first.send(&keyed(KEY_1A, "1")).await;
+        (answer.reason() != "idempotency_unavailable").then_some(())
+    })
+    .await;
+    let other = start().await;
+    let page = eventually("the store", || async {
+        let (status, page) = read(&other, KEY_1B, "/receipts").await;
+        (status == 200).then_some(page)
+    })
+    .await;
+    assert_eq!(page["receipts"][0]["key"], KEY_ONE);
 }

@@ -8,6 +8,7 @@ mod coordinator;
 mod delivery;
 mod directory;
 mod keeper;
+mod random;
 mod read_index;
 mod receipts;
 mod shard;

@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use jiff::Timestamp;
 use smallvec::{SmallVec, smallvec};
 
+use super::random::Random;
 use crate::claim::{Fence, Millis};
 use crate::store::receipt::{
     Attempt, MAX_LISTED_ATTEMPTS, MAX_RECEIPT_PAGE, Opening, Receipt, ReceiptId, ReceiptOutcome,
@@ -40,6 +41,7 @@ pub(super) struct Receipts {
     entries: usize,
     retention: Millis,
     clock: Arc<dyn Clock>,
+    random: Random,
     kept: Mutex<Kept>,
 }
 
@@ -86,7 +88,7 @@ impl Receipts {
             by_claim: HashMap::with_capacity(entries),
         };
         let retention = millis(settings.retention);
-        Self { entries, retention, clock, kept: Mutex::new(kept) }
+        Self { entries, retention, clock, random: Random::new(), kept: Mutex::new(kept) }
     }
 
     pub(super) fn keeps_any(&self) -> bool {
@@ -104,8 +106,7 @@ impl Receipts {
         opening: Option<Box<Opening>>,
     ) -> Result<Option<Arc<Receipt>>, StoreError> {
         let Some(opening) = opening.filter(|_| self.keeps_any()) else { return Ok(None) };
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| {
+        let random = self.random.take().map_err(|error| {
             tracing::error!(%error, "the system gives no random numbers");
             StoreError::Down
         })?;

@@ -167,8 +167,8 @@ async fn a_redispatch_opens_another_where_it_is_gone() {
     unknown(&world.store, ticket).await;
     let gone = world.receipt().await.id;
     let mut connection = world.server.connection();
-    let _: u32 = connection.hdel(World::key("receipts"), gone.as_str()).expect("a hash");
-    let _: u32 = connection.zrem(World::key("receipts:order"), gone.as_str()).expect("a set");
+    let _: u32 = connection.hdel(World::key("receipts"), gone.to_string()).expect("a hash");
+    let _: u32 = connection.zrem(World::key("receipts:order"), gone.to_string()).expect("a set");
     let again = world.opened(begin(0)).await;
     let second = world.receipt().await;
     assert_ne!(second.id, gone);

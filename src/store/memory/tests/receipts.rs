@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use smallvec::smallvec;
 
 use super::*;
 use crate::claim::{DispatchHash, Fence, Pin, TombstoneReason};

@@ -1,7 +1,7 @@
-//! The upstream that `scripts/bench` puts behind everything: it answers each POST as an MCP server
-//! answers a `tools/call`, with the request's own id, and costs as little as it can, so that what
-//! stands in front of it is what is measured. It is no HTTP server for anything else: it trusts its
-//! client and understands only `Content-Length`.
+//! The upstream that `scripts/bench` puts behind everything: it answers each POST to `/mcp` as an MCP
+//! server answers a `tools/call`, with the request's own id, and any other as a plain HTTP API does.
+//! It costs as little as it can, so that what stands in front of it is what is measured. It is no
+//! HTTP server for anything else: it trusts its client and understands only `Content-Length`.
 //!
 //!     cargo run --release --example upstream -- LISTEN REPLY_BYTES
 //!
@@ -89,13 +89,21 @@ impl Replies {
             return respond(out, "text/plain", &[calls.as_bytes()]);
         }
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let id = id_of(request).unwrap_or(b"0");
-        let before = br#"{"jsonrpc":"2.0","id":"#;
-        let open = br#","result":{"content":[{"type":"text","text":""#;
-        let close = br#""}],"isError":false}}"#;
+        let [before, id, open, close] = parts(request);
         let padding = self.bytes.saturating_sub(before.len() + 1 + open.len() + close.len());
         respond(out, "application/json", &[before, id, open, &vec![b'x'; padding], close]);
     }
+}
+
+/// What a reply is made of, around what fills it: the request's id behind the first part, and the
+/// filling behind the third.
+fn parts(request: &[u8]) -> [&[u8]; 4] {
+    if !request.starts_with(b"POST /mcp ") {
+        return [br#"{"id":"#, b"7", br#","status":"done","memo":""#, br#""}"#];
+    }
+    let open = br#","result":{"content":[{"type":"text","text":""#;
+    let id = id_of(request).unwrap_or(b"0");
+    [br#"{"jsonrpc":"2.0","id":"#, id, open, br#""}],"isError":false}}"#]
 }
 
 /// The id of a JSON-RPC request that is a number or a string without escapes.

@@ -37,6 +37,7 @@ class Case:
     warm_up: str | None = None  # the mode that prepares, where it is another
     beside: str | None = None   # the mode of a second load that saturates meanwhile
     redis: bool = False         # whether the records are in Redis
+    tool: str = "plain"         # of servers.TOOLS
 
 
 CASES = [
@@ -46,6 +47,9 @@ CASES = [
     Case("unkeyed", "gateway", "unkeyed", servers.WIDE),
     Case("keyed first", "gateway", "first", servers.WIDE, "first"),
     Case("replay", "gateway", "replay", servers.WIDE, "replay"),
+    Case("effect first", "gateway", "first", servers.WIDE, "first", tool="effect"),
+    Case("native first", "gateway", "first", servers.WIDE, "first", tool="native"),
+    Case("native replay", "gateway", "replay", servers.WIDE, "replay", tool="native"),
     Case("conflict", "gateway", "conflict", servers.WIDE, "conflict", warm_up="replay"),
     Case("global cap", "gateway", "first", servers.NARROW, "first"),
     Case("unkeyed beside keyed", "gateway", "unkeyed", servers.WIDE, beside="first"),
@@ -76,7 +80,8 @@ class Bench:
             case "peer":
                 return servers.peer(self.options.peer, folder, redis_port)
             case "gateway":
-                return servers.gateway(binaries, folder, case.limits, redis_port=redis_port)
+                return servers.gateway(binaries, folder, case.limits, redis_port=redis_port,
+                                       tool=case.tool)
 
     def load(self, case, mode, nonce, connections, seconds):
         port = servers.UPSTREAM if case.server == "direct" else servers.FRONT

@@ -190,16 +190,16 @@ def peer(binary, folder, redis_port=None):
     return Server([binary], FRONT, folder, environment)
 
 
-def gateway(binaries, folder, limits, upstream_port=UPSTREAM, redis_port=None):
+def gateway(binaries, folder, limits, upstream_port=UPSTREAM, redis_port=None, tool="plain"):
     """The gateway with its audit in a file, as it comes save the limits of the case. Without Redis
-    it keeps all in memory."""
+    it keeps all in memory. The tool is one of `TOOLS`."""
     store = [f"shards = {WORKERS}"]
     if redis_port:
         store = ['kind = "redis"', f'url = "{redis_url(redis_port)}"']
-    (folder / "policy.json").write_text(json.dumps(policy(upstream_port)))
+    write_policy(folder / "policy", TOOLS[tool](f"http://{HOST}:{upstream_port}"))
     config = [
         "[listen]", f'mcp = "{HOST}:{FRONT}"', f'admin = "{HOST}:{ADMIN}"', f"workers = {WORKERS}",
-        "[policy]", 'path = "policy.json"',
+        "[policy]", 'path = "policy"',
         "[store]", *store,
         "[audit]", 'sink = "audit.jsonl"',
         "[limits]", *(f"{name} = {json.dumps(value)}" for name, value in limits.items()),
@@ -213,17 +213,56 @@ def redis_url(port):
     return f"redis://{HOST}:{port}"
 
 
-def policy(upstream_port):
+def write_policy(folder, documents):
+    folder.mkdir()
+    for index, document in enumerate(documents):
+        (folder / f"{index}.json").write_text(json.dumps(document))
+
+
+EFFECT = {"side_effect": "write", "idempotency": {"header": "Idempotency-Key"}}
+
+
+def plain(upstream):
+    """A tool of an MCP server."""
+    return [server({"upstream": f"{upstream}/mcp"}, {"side_effect": "write"})]
+
+
+def effect(upstream):
+    """The same with an effect spec, whose server gets the key."""
+    return [server({"upstream": f"{upstream}/mcp"}, {"side_effect": "write", "effect": EFFECT})]
+
+
+def native(upstream):
+    """The same tool as a plain HTTP request, which the gateway makes of the same arguments."""
+    names = ["customer", "amount_minor", "currency", "memo"]
+    charge = {
+        "name": "charge",
+        "input_schema": {
+            "type": "object", "required": names, "additionalProperties": False,
+            "properties": {name: {"type": "string"} for name in names}
+            | {"amount_minor": {"type": "integer", "minimum": 1}}},
+        "request": {"method": "POST", "path": "/charges",
+                    "body": {"json": {name: f"{{{name}}}" for name in names}}},
+        "effect": EFFECT}
+    connector = {"schema_version": "v1", "kind": "connector", "name": "bank",
+                 "base_url": f"{upstream}/v1", "tools": [charge]}
+    return [connector, server({"connectors": ["bank"]}, {})]
+
+
+TOOLS = {"plain": plain, "effect": effect, "native": native}
+
+
+def server(target, tool):
     keys = [{"id": f"caller-{index}", "sha256": hashlib.sha256(token.encode()).hexdigest(),
              "human_id": f"person-{index}@example.com", "agent_id": "bench", "team_id": "payments"}
             for index, token in enumerate(TOKENS)]
     return {
         "schema_version": "v1",
         "server": {"name": "payments", "namespace": "bench", "uid": "bench-payments",
-                   "path": "/mcp", "upstream": f"http://{HOST}:{upstream_port}/mcp"},
+                   "path": "/mcp"} | target,
         "auth": {"mode": "api_key", "api_keys": keys},
         "policy": {"mode": "allow-list", "default_decision": "deny"},
-        "tools": [{"name": "charge", "side_effect": "write", "required_trust": "medium"}],
+        "tools": [{"name": "charge", "required_trust": "medium"} | tool],
         "grants": [{"name": "payments-may-charge", "team_id": "payments", "max_trust": "medium",
                     "allowed_side_effects": ["read", "write"]}],
     }

@@ -18,12 +18,17 @@ macro_rules! digest {
             pub const fn as_bytes(&self) -> &[u8; 32] {
                 &self.0
             }
+
+            /// Reads what [`Display`](fmt::Display) writes: 64 lower-case hex digits.
+            pub fn parse(text: &str) -> Option<Self> {
+                parse_hex(text).map(Self)
+            }
         }
 
         impl fmt::Display for $name {
             /// Lower-case hex; a precision (`{:.16}`) cuts it to that many characters.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_hex(&self.0, f)
+                fmt::Display::fmt(&Hex(&self.0), f)
             }
         }
 
@@ -35,15 +40,33 @@ macro_rules! digest {
     };
 }
 
-fn write_hex(bytes: &[u8; 32], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 64];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 0x0f)];
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// 32 bytes as lower-case hex, written at once; a precision cuts it to that many characters.
+pub(super) struct Hex<'b>(pub(super) &'b [u8; 32]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 0x0f)];
+        }
+        let wanted = f.precision().unwrap_or(text.len()).min(text.len());
+        f.write_str(std::str::from_utf8(&text[..wanted]).map_err(|_| fmt::Error)?)
     }
-    let wanted = f.precision().unwrap_or(text.len()).min(text.len());
-    f.write_str(std::str::from_utf8(&text[..wanted]).map_err(|_| fmt::Error)?)
+}
+
+fn parse_hex(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| DIGITS.iter().position(|digit| *digit == byte);
+    let mut bytes = [0; 32];
+    if text.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
+    }
+    Some(bytes)
 }
 
 digest! {
@@ -104,5 +127,15 @@ mod tests {
         let key = SlotKey::from_bytes(bytes);
         assert_eq!(format!("{key:.4}"), "a6fc");
         assert_eq!(format!("{key}"), format!("a6fc{}0f", "00".repeat(29)));
+    }
+
+    #[test]
+    fn what_display_writes_is_read_and_nothing_else() {
+        let text = format!("a6fc{}0f", "00".repeat(29));
+        let key = SlotKey::parse(&text).expect("64 digits");
+        assert_eq!((key.as_bytes()[..2].to_vec(), key.as_bytes()[31]), (vec![0xa6, 0xfc], 0x0f));
+        for bad in [&text[1..], &format!("{text}0"), &text.to_uppercase(), &"é".repeat(32), ""] {
+            assert_eq!(SlotKey::parse(bad), None, "{bad}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::ids::Hex;
+
 /// The longest key in bytes.
 pub const MAX_KEY_BYTES: usize = 255;
 
@@ -77,9 +79,7 @@ impl Key {
 
     /// The `idt` key that stands for a digest: its first 32 hex digits.
     pub(super) fn from_digest(digest: &[u8; 32]) -> Self {
-        let digits: String =
-            digest[..IDT_DIGITS / 2].iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("{IDT_PREFIX}{digits}").into())
+        Self(format!("{IDT_PREFIX}{:.IDT_DIGITS$}", Hex(digest)).into())
     }
 
     /// The key itself: for hashing, and for an upstream that asks for it.

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use actix_web::web::Bytes;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::destination::Destination;
+use super::destination::{Declared, Destination};
 use super::error::Refusal;
 use super::message::{TOOLS_CALL, ToolCall};
+use super::router::Names;
 use super::telling::Telling;
 use crate::claim::{
     Call, Dispatch, Fingerprint, Key, Pin, Round, Subject, principal_id, request_hash, scope_id,
@@ -146,30 +146,29 @@ impl Claim {
     }
 
     /// What its receipt says from the start.
-    pub fn opening(&self, policy: &ServerPolicy, opened_at: Timestamp) -> Opening {
-        let part = |part: Option<&str>| part.map(Into::into);
+    pub fn opening(&self, names: &Names, opened_at: Timestamp) -> Opening {
+        let [human, agent, team] = self.caller.shared().map(|part| part.map(Into::into));
         let workspace = self.workspace.as_ref();
+        let declared = self.destination.declared();
         Opening {
             key: workspace.map(|workspace| workspace.key.as_str().into()),
-            key_hash: self.begin.slot.to_string().into(),
-            request_hash: self.begin.hash.to_string().into(),
-            workspace: workspace.map(|workspace| workspace.id.as_ref().into()),
-            human: part(self.caller.human()),
-            agent: part(self.caller.agent()),
-            team: part(self.caller.team()),
+            key_hash: self.begin.slot,
+            request_hash: self.begin.hash,
+            workspace: workspace.map(|workspace| Arc::clone(&workspace.id).into()),
+            human,
+            agent,
+            team,
             session: self.session.clone(),
-            namespace: policy.namespace.as_str().into(),
-            server: policy.name.as_str().into(),
+            namespace: names.namespace.clone(),
+            server: names.server.clone(),
             tool: self.tool.clone(),
-            route: self.route().and_then(|route| Some(str::from_utf8(route).ok()?.into())),
-            binding: self.effect.as_ref().map(|effect| effect.binding.describe().into()),
+            route: declared.and_then(Declared::facts),
+            binding: declared.and_then(|declared| match (&declared.binding, &self.effect) {
+                (Some(binding), _) => Some(binding.clone()),
+                (None, effect) => Some(effect.as_ref()?.binding.describe().as_str().into()),
+            }),
             opened_at,
         }
-    }
-
-    /// The route record, where the tool declares one.
-    fn route(&self) -> Option<&Bytes> {
-        self.destination.declared().map(|declared| &declared.route)
     }
 
     /// How the key reaches the vendor.

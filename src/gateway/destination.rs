@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 
 use crate::claim::{DispatchHash, dispatch_hash};
 use crate::policy::{Callable, Effect, ServerPolicy, Tool};
+use crate::store::receipt::Shared;
 
 /// Where a call goes.
 #[derive(Clone)]
@@ -38,6 +39,18 @@ pub struct Declared {
     pub route: Bytes,
     /// The fingerprint of the facts and the binding.
     pub hash: DispatchHash,
+    /// The facts as receipts share them, and how the key reaches the server; made once for each
+    /// tool of an MCP server.
+    shared: Option<Shared>,
+    /// See `shared`.
+    pub binding: Option<Shared>,
+}
+
+impl Declared {
+    /// The facts, as a receipt tells them.
+    pub fn facts(&self) -> Option<Shared> {
+        self.shared.clone().or_else(|| Some(str::from_utf8(&self.route).ok()?.into()))
+    }
 }
 
 /// The facts of an MCP server as a target, by the tools that declare an effect. Its URL is told
@@ -55,9 +68,11 @@ pub fn declared(policy: &ServerPolicy) -> HashMap<String, Arc<Declared>> {
     };
     let of = |(name, tool): (&str, &Tool)| {
         let effect = tool.effect.as_ref()?;
-        let route = Bytes::from(facts(name));
-        let hash = dispatch_hash(&route, &effect.binding.describe());
-        Some((name.to_owned(), Arc::new(Declared { route, hash })))
+        let (route, binding) = (facts(name), effect.binding.describe());
+        let hash = dispatch_hash(route.as_bytes(), &binding);
+        let (shared, binding) = (Some(route.as_str().into()), Some(binding.as_str().into()));
+        let declared = Declared { shared, route: Bytes::from(route), hash, binding };
+        Some((name.to_owned(), Arc::new(declared)))
     };
     policy.tools().filter_map(of).collect()
 }
@@ -65,7 +80,8 @@ pub fn declared(policy: &ServerPolicy) -> HashMap<String, Arc<Declared>> {
 impl Destination {
     /// To a vendor.
     pub fn native(callable: &Arc<Callable>) -> Self {
-        let declared = Declared { route: callable.route.clone(), hash: callable.dispatch };
+        let (route, hash) = (callable.route.clone(), callable.dispatch);
+        let declared = Declared { route, hash, shared: None, binding: None };
         Self::Native(Arc::new(Native { callable: Arc::clone(callable), declared }))
     }
 

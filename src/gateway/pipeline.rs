@@ -196,7 +196,8 @@ impl Exchange<'_> {
                 let call = execute::KeyedCall { worker, route, token, cross_origin, claim, audit };
                 execute::detached(Box::new(call), outbound).await
             }
-            Ok(Next::Vendor(call)) => native::call(&worker, &route, *call, audit).await,
+            // Every exchange would have room for a vendor's, the largest of them.
+            Ok(Next::Vendor(call)) => Box::pin(native::call(&worker, &route, *call, audit)).await,
             Ok(Next::Own(response)) => {
                 audit.end(response.status());
                 response

@@ -11,12 +11,15 @@ use crate::observe::{Metrics, ServerMetrics};
 use crate::policy::{
     Auth, PolicySet, PolicyWatch, RESOURCE_METADATA, Resource, ServerPolicy, SlotScope,
 };
+use crate::store::receipt::Shared;
 use crate::upstream::{Circuit, CircuitSettings};
 
 /// One governed server as one exchange sees it: a snapshot that no reload changes.
 pub struct Route {
     /// The server's policy.
     pub policy: Arc<ServerPolicy>,
+    /// What its receipts call it.
+    pub names: Names,
     /// The server's circuit and places, shared by all workers and kept over reloads.
     pub circuit: Arc<Circuit>,
     /// The same of each of its connectors' vendors, by the connector's name.
@@ -27,6 +30,14 @@ pub struct Route {
     pub metrics: Arc<ServerMetrics>,
     /// Verifies access tokens, in mode `oauth`; kept over reloads that keep its rules.
     pub verifier: Option<Arc<Verifier>>,
+}
+
+/// A server's names, as its receipts share them.
+pub struct Names {
+    /// The namespace; empty where there is none.
+    pub namespace: Shared,
+    /// The name.
+    pub server: Shared,
 }
 
 impl Route {
@@ -179,7 +190,12 @@ impl Router {
         };
         let vendors = self.vendors(policy, old.map(|route| &**route));
         let declared = destination::declared(policy);
+        let names = Names {
+            namespace: policy.namespace.as_str().into(),
+            server: policy.name.as_str().into(),
+        };
         Arc::new(Route {
+            names,
             policy: Arc::clone(policy),
             circuit,
             vendors,

@@ -13,9 +13,9 @@ pub struct Principal(Arc<Parts>);
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Parts {
-    human: Option<String>,
-    agent: Option<String>,
-    team: Option<String>,
+    human: Option<Arc<str>>,
+    agent: Option<Arc<str>>,
+    team: Option<Arc<str>>,
 }
 
 /// Why three texts name nobody the gateway could serve.
@@ -52,6 +52,11 @@ impl Principal {
         Ok(Self(Arc::new(parts)))
     }
 
+    /// Human, agent and team, to keep for longer than the principal.
+    pub fn shared(&self) -> [Option<Arc<str>>; 3] {
+        [self.0.human.clone(), self.0.agent.clone(), self.0.team.clone()]
+    }
+
     /// The human, if one is named.
     pub fn human(&self) -> Option<&str> {
         self.0.human.as_deref()
@@ -68,10 +73,10 @@ impl Principal {
     }
 }
 
-fn part(name: &'static str, text: Option<&str>) -> Result<Option<String>, PrincipalError> {
+fn part(name: &'static str, text: Option<&str>) -> Result<Option<Arc<str>>, PrincipalError> {
     match text {
         None | Some("") => Ok(None),
-        Some(text) if is_subject(text.as_bytes()) => Ok(Some(text.to_owned())),
+        Some(text) if is_subject(text.as_bytes()) => Ok(Some(text.into())),
         Some(_) => Err(PrincipalError::Unreadable(name)),
     }
 }

@@ -40,8 +40,8 @@ pub enum Domain<'a> {
 }
 
 impl Domain<'_> {
-    /// 16 hex digits that tell domains apart, and nothing about them.
-    pub fn digits(&self) -> String {
+    /// A number that tells domains apart, and nothing about them.
+    pub fn number(&self) -> u64 {
         let (kind, name) = match self {
             Self::Server(uid) => (b's', uid),
             Self::Workspace { id, .. } => (b'w', id),
@@ -49,6 +49,6 @@ impl Domain<'_> {
         let digest = Sha256::new().chain_update([kind]).chain_update(name).finalize();
         let mut first = [0; 8];
         first.copy_from_slice(&digest[..8]);
-        format!("{:016x}", u64::from_be_bytes(first))
+        u64::from_be_bytes(first)
     }
 }

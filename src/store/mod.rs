@@ -156,6 +156,11 @@ pub trait Store: Send + Sync + 'static {
     /// unknown record again settles as unknown instead, since nothing is known of what went before.
     fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled>;
 
+    /// Whether it keeps receipts at all: else no begin need bring an opening.
+    fn keeps_receipts(&self) -> bool {
+        true
+    }
+
     /// A receipt, while it is kept.
     fn receipt(&self, _id: ReceiptId) -> StoreFuture<'_, Option<Receipt>> {
         Box::pin(std::future::ready(Ok(None)))

@@ -69,7 +69,10 @@ impl Reading {
             replace_ids: rules.replace_ids,
             id,
             plan: decided,
-            otherwise: plan(head, &Rules { may_retry: false, ..*rules }),
+            otherwise: match decided {
+                Plan::Retry => plan(head, &Rules { may_retry: false, ..*rules }),
+                decided => decided,
+            },
             kept: BytesMut::with_capacity(expected),
         }
     }

@@ -167,8 +167,8 @@ async fn a_redispatch_opens_another_where_it_is_gone() {
     unknown(&world.store, ticket).await;
     let gone = world.receipt().await.id;
     let mut connection = world.server.connection();
-    let _: u32 = connection.hdel(World::key("receipts"), gone.as_str()).expect("a hash");
-    let _: u32 = connection.zrem(World::key("receipts:order"), gone.as_str()).expect("a set");
+    let _: u32 = connection.hdel(World::key("receipts"), gone.to_string()).expect("a hash");
+    let _: u32 = connection.zrem(World::key("receipts:order"), gone.to_string()).expect("a set");
     let again = world.opened(begin(0)).await;
     let second = world.receipt().await;
     assert_ne!(second.id, gone);
@@ -363,7 +363,7 @@ async fn very_many(world: &World) -> usize {
     let ticket = world.opened(begin(0)).await;
     let mut connection = world.server.connection();
     let first = world.receipt().await.id;
-    let lines: String = connection.hget(World::key("receipts"), first.as_str()).expect("lines");
+    let lines: String = connection.hget(World::key("receipts"), first.to_string()).expect("lines");
     world.far_off("quota", "other");
     let other = asked(Domain::Server("other"), begin(1));
     let other = taken(world.store.begin(other).await.expect("an answer"));
@@ -372,9 +372,9 @@ async fn very_many(world: &World) -> usize {
     for (uid, count) in [(UID, 1900_u64), ("other", 200)] {
         for number in 0..count {
             let id = ReceiptId::new(&Domain::Server(uid), u128::from(number).to_be_bytes());
-            let key = format!("t:quota:{{{uid}}}:receipts");
-            pipe.hset(&key, id.as_str(), &lines).ignore();
-            pipe.zadd(format!("{key}:order"), id.as_str(), stamp - number * 1000).ignore();
+            let (id, key) = (id.to_string(), format!("t:quota:{{{uid}}}:receipts"));
+            pipe.hset(&key, &id, &lines).ignore();
+            pipe.zadd(format!("{key}:order"), id, stamp - number * 1000).ignore();
         }
     }
     pipe.exec(&mut connection).expect("they are written");

@@ -175,8 +175,8 @@ pub fn asked(domain: Domain<'_>, begin: Begin) -> Asked<'_> {
 pub fn opening(begin: &Begin, tool: &str) -> Opening {
     Opening {
         key: None,
-        key_hash: Opening::hex_of(&begin.slot),
-        request_hash: begin.hash.to_string().into(),
+        key_hash: begin.slot,
+        request_hash: begin.hash,
         workspace: None,
         human: Some("ann".into()),
         agent: None,

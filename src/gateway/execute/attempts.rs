@@ -27,7 +27,7 @@ use crate::upstream::{
 struct Attempts {
     ticket: Ticket,
     /// The request once more, while a second attempt may come.
-    spare: Option<Outbound>,
+    spare: Option<Box<Outbound>>,
     /// An attempt was answered in a way that tells nothing: the call may have taken effect.
     after_unknown: bool,
     /// The claim took up an unknown outcome again.
@@ -130,7 +130,7 @@ impl KeyedCall {
         }
         self.audit.outcome(IdempotencyOutcome::First);
         self.audit.dispatch(&mut outbound);
-        let spare = self.claim.effect.is_some().then(|| outbound.clone());
+        let spare = self.claim.effect.is_some().then(|| Box::new(outbound.clone()));
         let started = Instant::now();
         let redispatched = ticket.attempt() > 1;
         let mut attempts = Attempts { ticket, spare, after_unknown: false, redispatched, started };
@@ -156,7 +156,7 @@ impl KeyedCall {
                     Tried::Whole(replied) if replied.finished.outcome != Outcome::Released
                 );
                 attempts.started = Instant::now();
-                return Some(outbound);
+                return Some(*outbound);
             }
             Ok(_) => tracing::warn!("the claim was no longer ours for a second attempt"),
             Err(error) => tracing::error!(%error, "a second attempt could not be reserved"),
@@ -244,7 +244,10 @@ impl KeyedCall {
         let unknown = Settlement::Tombstone(TombstoneReason::Unknown);
         let (settlement, refusal) = match tried {
             Tried::Whole(replied) => return self.whole(attempts, *replied, answer).await,
-            Tried::Passing(passing) => return self.pass_on(attempts, *passing, answer).await,
+            // Streams are few, and the room for one would be part of every call's future.
+            Tried::Passing(passing) => {
+                return Box::pin(self.pass_on(attempts, *passing, answer)).await;
+            }
             Tried::Broken(refusal) => (unknown, refusal),
             // Nothing was sent this time, but something was before.
             Tried::Unsent(_) | Tried::Untried(_) if attempts.after_unknown => {

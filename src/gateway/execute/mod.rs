@@ -49,13 +49,14 @@ pub struct KeyedCall {
 type Answer = oneshot::Sender<HttpResponse>;
 
 /// Runs the call in a task of its own and waits for the answer. Boxed, the call is handed from stage
-/// to stage, and its future to the task, without being copied.
+/// to stage, and its future to the task, without being copied: a task's future moves several times
+/// before it runs, and this one has kilobytes.
 ///
 /// A call that cannot be sent is refused where no record stands for it.
 pub async fn detached(call: Box<KeyedCall>, outbound: Result<Outbound, Refusal>) -> HttpResponse {
     let id = call.claim.id.clone();
     let (answer, answered) = oneshot::channel();
-    rt::spawn(call.run(outbound, answer));
+    rt::spawn(Box::pin(call.run(outbound, answer)));
     match answered.await {
         Ok(response) => response,
         // The task ended without an answer, so its ticket has settled the claim as unknown.
@@ -128,9 +129,11 @@ impl KeyedCall {
 
     async fn begin(&self) -> Result<Begun, crate::store::StoreError> {
         let Self { worker, route, claim, .. } = self;
-        let opening = Some(Box::new(claim.opening(&route.policy, Timestamp::now())));
+        let store = &worker.gateway.store;
+        let opening = store.keeps_receipts();
+        let opening = opening.then(|| Box::new(claim.opening(&route.names, Timestamp::now())));
         let asked = Asked { domain: claim.domain(&route.policy), begin: claim.begin, opening };
-        worker.gateway.store.begin(asked).await
+        store.begin(asked).await
     }
 
     fn refuse(self: Box<Self>, refusal: Refusal, answer: Answer) {

@@ -8,6 +8,7 @@ mod coordinator;
 mod delivery;
 mod directory;
 mod keeper;
+mod random;
 mod read_index;
 mod receipts;
 mod shard;
@@ -109,12 +110,12 @@ impl MemoryStore {
 
     async fn begin(
         &self,
-        begin: Begin,
+        begin: &Begin,
         receipt: Option<Arc<Receipt>>,
     ) -> Result<Begun, StoreError> {
         let shard = self.shard_of(&begin.principal);
         self.health.shard(shard)?;
-        if let Some(known) = self.index.look_up(&begin, &*self.clock) {
+        if let Some(known) = self.index.look_up(begin, &*self.clock) {
             return Ok(known.into());
         }
         match within(BEGIN_WAIT, self.ask(shard, begin, receipt)).await {
@@ -127,13 +128,13 @@ impl MemoryStore {
     async fn ask(
         &self,
         shard: usize,
-        begin: Begin,
+        begin: &Begin,
         receipt: Option<Arc<Receipt>>,
     ) -> Result<Begun, StoreError> {
         let admission = Arc::clone(&self.admissions[shard]);
         let in_mailbox = admission.acquire_owned().await.map_err(|_| self.health.why_gone())?;
         let (reply, answer) = oneshot::channel();
-        let input = ShardInput::Begin { begin, receipt, reply, in_mailbox };
+        let input = ShardInput::Begin { begin: *begin, receipt, reply, in_mailbox };
         self.directory.tell_shard(shard, input);
         let delivery = answer.await.map_err(|_| self.health.why_gone())?;
         delivery.accept(&self.health)
@@ -178,7 +179,7 @@ impl Store for MemoryStore {
     fn begin(&self, asked: Asked<'_>) -> StoreFuture<'_, Begun> {
         let receipt = self.receipts.draft(&asked.domain, asked.opening);
         let begin = asked.begin;
-        Box::pin(async move { self.begin(begin, receipt?).await })
+        Box::pin(async move { self.begin(&begin, receipt?).await })
     }
 
     /// A ticket that was not settled holds its claim: in memory nobody else can end it.
@@ -201,6 +202,10 @@ impl Store for MemoryStore {
 
     fn release(&self, ticket: Ticket) -> StoreFuture<'_, Settled> {
         Box::pin(self.settle(ticket, Settlement::Release))
+    }
+
+    fn keeps_receipts(&self) -> bool {
+        self.receipts.keeps_any()
     }
 
     fn receipt(&self, id: ReceiptId) -> StoreFuture<'_, Option<Receipt>> {

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use jiff::Timestamp;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
+use super::random::Random;
 use crate::claim::{Fence, Millis};
 use crate::store::receipt::{
     Attempt, MAX_LISTED_ATTEMPTS, MAX_RECEIPT_PAGE, Opening, Receipt, ReceiptId, ReceiptOutcome,
@@ -40,6 +41,7 @@ pub(super) struct Receipts {
     entries: usize,
     retention: Millis,
     clock: Arc<dyn Clock>,
+    random: Random,
     kept: Mutex<Kept>,
 }
 
@@ -86,7 +88,11 @@ impl Receipts {
             by_claim: HashMap::with_capacity(entries),
         };
         let retention = millis(settings.retention);
-        Self { entries, retention, clock, kept: Mutex::new(kept) }
+        Self { entries, retention, clock, random: Random::new(), kept: Mutex::new(kept) }
+    }
+
+    pub(super) fn keeps_any(&self) -> bool {
+        self.entries > 0
     }
 
     /// The receipt of a claim that is about to be asked for, if one is to be kept.
@@ -99,9 +105,8 @@ impl Receipts {
         domain: &Domain<'_>,
         opening: Option<Box<Opening>>,
     ) -> Result<Option<Arc<Receipt>>, StoreError> {
-        let Some(opening) = opening.filter(|_| self.entries > 0) else { return Ok(None) };
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| {
+        let Some(opening) = opening.filter(|_| self.keeps_any()) else { return Ok(None) };
+        let random = self.random.take().map_err(|error| {
             tracing::error!(%error, "the system gives no random numbers");
             StoreError::Down
         })?;
@@ -110,7 +115,7 @@ impl Receipts {
             id: ReceiptId::new(domain, random),
             opening: *opening,
             attempt_count: 1,
-            attempts: vec![Attempt { number: 1, reserved_at, end: None }],
+            attempts: smallvec![Attempt { number: 1, reserved_at, end: None }],
             outcome: ReceiptOutcome::InFlight,
             settled_at: None,
         })))
@@ -349,7 +354,8 @@ fn add_attempt(receipt: &mut Receipt, number: u32, reserved_at: Timestamp) {
 
 /// The attempt was reserved, and no connection was tried.
 fn take_back(receipt: &mut Receipt, number: u32) {
-    if receipt.attempts.pop_if(|last| last.number == number).is_some() {
+    if receipt.attempts.last().is_some_and(|last| last.number == number) {
+        receipt.attempts.pop();
         receipt.attempt_count = receipt.attempt_count.saturating_sub(1);
     }
 }

@@ -2,22 +2,27 @@
 //! record stands (EFFECTS section 6).
 
 mod query;
+mod text;
 
 use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use smallvec::SmallVec;
 
 pub use query::{MAX_RECEIPT_PAGE, QueryError, ReceiptQuery};
+pub use text::Shared;
 
 use super::asked::Domain;
-use crate::claim::SlotKey;
+use crate::claim::{RequestHash, SlotKey};
 
 /// The name of a receipt: `rcpt_`, 16 hex digits that tell its domain, 32 of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ReceiptId(Box<str>);
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReceiptId {
+    domain: u64,
+    number: u128,
+}
 
 impl ReceiptId {
     const PREFIX: &str = "rcpt_";
@@ -26,38 +31,47 @@ impl ReceiptId {
 
     /// A name for a receipt of `domain`, made of 16 random bytes.
     pub fn new(domain: &Domain<'_>, random: [u8; 16]) -> Self {
-        let own = u128::from_be_bytes(random);
-        Self(format!("{}{}{own:032x}", Self::PREFIX, domain.digits()).into())
+        Self { domain: domain.number(), number: u128::from_be_bytes(random) }
     }
 
     /// Reads a name; `None` for what is none.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(Self::PREFIX)?;
         let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        let is_one = text.len() == Self::LENGTH && digits.bytes().all(hex);
-        is_one.then(|| Self(text.into()))
-    }
-
-    /// Its text.
-    pub fn as_str(&self) -> &str {
-        &self.0
+        if text.len() != Self::LENGTH || !digits.bytes().all(hex) {
+            return None;
+        }
+        let (domain, number) = digits.split_at(Self::DOMAIN);
+        let domain = u64::from_str_radix(domain, 16).ok()?;
+        Some(Self { domain, number: u128::from_str_radix(number, 16).ok()? })
     }
 
     /// The part that tells receipts apart.
     pub(super) fn number(&self) -> u128 {
-        let own = &self.0[Self::PREFIX.len() + Self::DOMAIN..];
-        u128::from_str_radix(own, 16).unwrap_or_default()
+        self.number
     }
 
     /// Whether a receipt of this name is one of `domain`'s.
     pub fn is_of(&self, domain: &Domain<'_>) -> bool {
-        self.0[Self::PREFIX.len()..].starts_with(&domain.digits())
+        self.domain == domain.number()
     }
 }
 
 impl fmt::Display for ReceiptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{}{:016x}{:032x}", Self::PREFIX, self.domain, self.number)
+    }
+}
+
+impl Serialize for ReceiptId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Debug for ReceiptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReceiptId({self})")
     }
 }
 
@@ -67,38 +81,40 @@ pub struct Opening {
     /// The effective key; scope `workspace` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Box<str>>,
-    /// The slot, 64 hex digits.
-    pub key_hash: Box<str>,
-    /// What was asked, 64 hex digits.
-    pub request_hash: Box<str>,
+    /// The slot; 64 hex digits in text, made where it is read.
+    #[serde(with = "text")]
+    pub key_hash: SlotKey,
+    /// What was asked; the same.
+    #[serde(with = "text")]
+    pub request_hash: RequestHash,
     /// The workspace, in scope `workspace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<Box<str>>,
+    pub workspace: Option<Shared>,
     /// The caller's human.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub human: Option<Box<str>>,
+    pub human: Option<Shared>,
     /// The caller's agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<Box<str>>,
+    pub agent: Option<Shared>,
     /// The caller's team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub team: Option<Box<str>>,
+    pub team: Option<Shared>,
     /// The governed session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<str>>,
     /// The server's namespace.
     #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub namespace: Box<str>,
+    pub namespace: Shared,
     /// The server's name.
-    pub server: Box<str>,
+    pub server: Shared,
     /// The tool as it was called.
     pub tool: Box<str>,
     /// The route record: the non-secret facts of the target, as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub route: Option<Box<str>>,
+    pub route: Option<Shared>,
     /// How the key reaches the vendor; `None` for a tool without an effect spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub binding: Option<Box<str>>,
+    pub binding: Option<Shared>,
     /// When the claim was asked for, which reserves the first attempt.
     pub opened_at: Timestamp,
 }
@@ -182,6 +198,9 @@ impl ReceiptOutcome {
 /// Attempts that a receipt lists; it counts those before them.
 pub const MAX_LISTED_ATTEMPTS: usize = 100;
 
+/// Attempts, in order; nearly always there is one.
+pub type Attempts = SmallVec<[Attempt; 1]>;
+
 /// A receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Receipt {
@@ -194,7 +213,8 @@ pub struct Receipt {
     pub attempt_count: u32,
     /// The newest [`MAX_LISTED_ATTEMPTS`] of them, in order. The number of one that was taken back
     /// goes to the next.
-    pub attempts: Vec<Attempt>,
+    #[serde(serialize_with = "text::list")]
+    pub attempts: Attempts,
     /// What the claim came to.
     pub outcome: ReceiptOutcome,
     /// When it came to that.
@@ -209,13 +229,6 @@ pub struct ReceiptPage {
     pub receipts: Vec<Receipt>,
     /// Where the next page begins, if there may be one.
     pub next: Option<ReceiptId>,
-}
-
-impl Opening {
-    /// Hex digits of a slot, as a receipt names it.
-    pub fn hex_of(slot: &SlotKey) -> Box<str> {
-        slot.to_string().into()
-    }
 }
 
 /// How long receipts are kept, and how many (`[receipts]`).

@@ -44,8 +44,11 @@ impl ReceiptQuery {
             && is(&self.tool, Some(&opening.tool))
             && self.principal.as_ref().is_none_or(named)
             && is(&self.session, opening.session.as_deref())
-            && self.key_hash.as_deref().is_none_or(|hash| opening.key_hash.starts_with(hash))
             && self.outcome.is_none_or(|outcome| receipt.outcome == outcome)
+            && self
+                .key_hash
+                .as_deref()
+                .is_none_or(|hash| opening.key_hash.to_string().starts_with(hash))
     }
 }
 
@@ -171,7 +174,7 @@ mod tests {
         let read = ReceiptQuery::parse(&text).expect("a query");
         assert_eq!((read.workspace.as_deref(), read.limit), (Some("w 1"), 7));
         assert_eq!(read.outcome, Some(ReceiptOutcome::Unknown));
-        assert_eq!(read.after.as_ref().map(ReceiptId::as_str), Some(id));
+        assert_eq!(read.after.as_ref().map(ReceiptId::to_string).as_deref(), Some(id));
         assert_eq!(ReceiptQuery::parse(""), Ok(ReceiptQuery::default()));
         for (text, error) in [
             ("tools=x", QueryError::Unknown("tools".into())),

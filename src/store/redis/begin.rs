@@ -192,11 +192,12 @@ impl Asking {
 
     /// What a script is told of the receipt.
     fn open(&self, arguments: &mut Arguments) {
-        let (id, line, at) = match &self.opened {
-            Some(opened) => (opened.id.as_str(), opened.line.as_str(), opened.at.as_str()),
-            None => ("", "", ""),
+        let id = self.opened.as_ref().map(|opened| opened.id.to_string()).unwrap_or_default();
+        let (line, at) = match &self.opened {
+            Some(opened) => (opened.line.as_str(), opened.at.as_str()),
+            None => ("", ""),
         };
-        [id, line, at].iter().for_each(|text| arguments.push(text));
+        [&id, line, at].iter().for_each(|text| arguments.push(text));
         arguments.number(micros(millis(self.shared.receipts.retention)));
         arguments.number(self.shared.receipts.entries);
     }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::store::receipt::{
-    Attempt, AttemptEnd, MAX_LISTED_ATTEMPTS, Opening, Receipt, ReceiptId, ReceiptOutcome,
+    Attempt, AttemptEnd, Attempts, MAX_LISTED_ATTEMPTS, Opening, Receipt, ReceiptId, ReceiptOutcome,
 };
 use crate::store::{Asked, Notes};
 
@@ -77,7 +77,7 @@ pub(super) fn read(id: ReceiptId, lines: &[u8]) -> Option<Receipt> {
     let events = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mut events = events.filter_map(|line| serde_json::from_slice(line).ok());
     let Some(Event::Opened(opening)) = events.next() else { return None };
-    let (attempts, outcome) = (Vec::new(), ReceiptOutcome::InFlight);
+    let (attempts, outcome) = (Attempts::new(), ReceiptOutcome::InFlight);
     let opening = *opening;
     let mut receipt =
         Receipt { id, opening, attempt_count: 0, attempts, outcome, settled_at: None };
@@ -122,7 +122,7 @@ mod tests {
     use crate::store::Domain;
     use crate::store::receipt::AttemptResult;
 
-    const OPENED: &str = r#"{"opened":{"key_hash":"ab","request_hash":"cd","server":"s","tool":"t","opened_at":"2026-01-02T03:04:05Z"}}"#;
+    const OPENED: &str = r#"{"opened":{"key_hash":"abababababababababababababababababababababababababababababababab","request_hash":"cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd","server":"s","tool":"t","opened_at":"2026-01-02T03:04:05Z"}}"#;
 
     fn id() -> ReceiptId {
         ReceiptId::new(&Domain::Server("uid-1"), [7; 16])

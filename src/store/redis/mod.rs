@@ -238,6 +238,10 @@ impl Store for RedisStore {
     }
 
     /// Of a domain that this process knows.
+    fn keeps_receipts(&self) -> bool {
+        self.shared.receipts.entries > 0
+    }
+
     fn receipt(&self, id: ReceiptId) -> StoreFuture<'_, Option<Receipt>> {
         Box::pin(self.run(Arc::clone(&self.shared).receipt(id)))
     }

@@ -125,8 +125,8 @@ impl Shared {
         let seen = domain.seen(self.now()).unwrap_or_default();
         let mut arguments = Arguments::of(&NOBODY, "", &[0; TICKET], &self.limits, self.lease);
         let (one, up_to) = match which {
-            Which::One(id) => (id.as_str(), ""),
-            Which::UpTo(stamp) => ("", *stamp),
+            Which::One(id) => (id.to_string(), ""),
+            Which::UpTo(stamp) => (String::new(), *stamp),
         };
         arguments.push(one);
         arguments.number(micros(millis(self.receipts.retention)));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use smallvec::smallvec;
 
 use super::*;
 use crate::claim::{DispatchHash, Fence, Pin, TombstoneReason};
@@ -37,8 +38,8 @@ fn at(second: i64) -> Timestamp {
 fn opening(begin: Begin) -> Opening {
     Opening {
         key: None,
-        key_hash: Opening::hex_of(&begin.slot),
-        request_hash: begin.hash.to_string().into(),
+        key_hash: begin.slot,
+        request_hash: begin.hash,
         workspace: None,
         human: Some("ada".into()),
         agent: None,
@@ -94,13 +95,13 @@ async fn a_claim_opens_one_and_nothing_else_does() {
         id: only(&store).await.id,
         opening: opening(call),
         attempt_count: 1,
-        attempts: vec![Attempt { number: 1, reserved_at: at(0), end: None }],
+        attempts: smallvec![Attempt { number: 1, reserved_at: at(0), end: None }],
         outcome: ReceiptOutcome::InFlight,
         settled_at: None,
     };
     assert_eq!(only(&store).await, opened);
     assert!(opened.id.is_of(&DOMAIN) && !opened.id.is_of(&Domain::Server("uid-2")));
-    assert_eq!(ReceiptId::parse(opened.id.as_str()), Some(opened.id.clone()));
+    assert_eq!(ReceiptId::parse(&opened.id.to_string()), Some(opened.id.clone()));
     assert_eq!(store.receipt(opened.id.clone()).await, Ok(Some(opened.clone())));
     let unknown = ReceiptId::new(&DOMAIN, [0; 16]);
     assert_eq!(store.receipt(unknown).await, Ok(None));
@@ -304,8 +305,8 @@ async fn a_page_is_the_newest_first_and_goes_on_after_its_last() {
         drop(first(begin(&store, caller(slot % 2, slot).begin(slot)).await));
     }
     let newest = all(&store).await;
-    let slots: Vec<_> = newest.iter().map(|receipt| receipt.opening.key_hash.clone()).collect();
-    let expected = [4, 3, 2, 1, 0].map(|n| Opening::hex_of(&caller(n % 2, n).begin(n).slot));
+    let slots: Vec<_> = newest.iter().map(|receipt| receipt.opening.key_hash).collect();
+    let expected = [4, 3, 2, 1, 0].map(|n| caller(n % 2, n).begin(n).slot);
     assert_eq!(slots, expected);
 
     let mut query = ReceiptQuery { limit: 2, ..ReceiptQuery::default() };

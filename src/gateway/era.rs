@@ -53,6 +53,11 @@ pub fn check(headers: &HeaderMap, message: &Message<'_, '_>) -> Result<(), Refus
     Ok(())
 }
 
+/// The revision that a request's header names, if it can be read.
+pub fn version_in(headers: &HeaderMap) -> Option<&str> {
+    headers.get(&VERSION_HEADER)?.to_str().ok()
+}
+
 /// Revisions are dates, so they compare as text; anything else is no revision of this era.
 fn is_mirrored(version: &[u8]) -> bool {
     version.len() == MIRRORED_SINCE.len()

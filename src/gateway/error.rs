@@ -59,8 +59,25 @@ pub struct Refusal {
     message: Cow<'static, str>,
     retry_after_s: Option<u64>,
     challenge: Option<Box<str>>,
+    allow: Option<Allow>,
     key_hash: Option<SlotKey>,
     close: bool,
+}
+
+/// The methods that a target takes. One byte, as every stage hands refusals on by value.
+#[derive(Debug, Clone, Copy)]
+enum Allow {
+    Post,
+    Reading,
+}
+
+impl Allow {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Post => "POST",
+            Self::Reading => "GET, HEAD",
+        }
+    }
 }
 
 /// The JSON-RPC code of HTTP-shaped refusals is this minus the status.
@@ -85,6 +102,7 @@ impl Refusal {
             message: message.into(),
             retry_after_s: None,
             challenge: None,
+            allow: None,
             key_hash: None,
             close: false,
         }
@@ -102,6 +120,12 @@ impl Refusal {
 
     fn challenge(mut self, challenge: impl Into<Box<str>>) -> Self {
         self.challenge = Some(challenge.into());
+        self
+    }
+
+    /// The methods that the target takes, which a 405 has to name (RFC 9110, 15.5.6).
+    fn allow(mut self, methods: Allow) -> Self {
+        self.allow = Some(methods);
         self
     }
 
@@ -137,6 +161,9 @@ impl Refusal {
             && let Ok(challenge) = HeaderValue::from_str(challenge)
         {
             response.insert_header((header::WWW_AUTHENTICATE, challenge));
+        }
+        if let Some(methods) = self.allow {
+            response.insert_header((header::ALLOW, methods.as_str()));
         }
         if self.close {
             response.force_close();

@@ -143,8 +143,9 @@ struct Exchange<'r> {
 enum Next {
     /// Without a key: to the upstream.
     Forward(Outbound),
-    /// With a key: to the store first.
-    Claim(Box<Claim>, Outbound),
+    /// With a key: to the store first. A capability's call may be one that today's route refuses, and
+    /// that a record stands for all the same.
+    Claim(Box<Claim>, Result<Outbound, Refusal>),
     /// With a key that a completed record holds: nowhere.
     Known(Box<Claim>, Known),
     /// To a vendor, without a key.
@@ -257,6 +258,11 @@ impl Exchange<'_> {
             // Nobody else has set it.
             let _ = self.effective.set(key.clone());
         }
+        if policy.target.native().is_some()
+            && let Some(refusal) = message.and_then(|message| native::unspoken(message, headers))
+        {
+            return Ok(Next::Own(refusal));
+        }
         let authorized = Authorized { identity, message, body, session: decision.session };
         match (called, key) {
             (Some(called), Some(key)) => {
@@ -301,7 +307,7 @@ impl Exchange<'_> {
         self.hold(identity)?;
         // A native tool's arguments are judged before the claim.
         let vendor = match claim.destination.callable() {
-            Some(callable) => Some(native::outbound(callable, call, claim.binding())?),
+            Some(callable) => Some(native::keyed_outbound(callable, call, claim.binding())?),
             None => None,
         };
         if let Some(known) = self.worker.gateway.store.look_up(&claim.begin) {
@@ -309,7 +315,7 @@ impl Exchange<'_> {
         }
         let outbound = match vendor {
             Some(outbound) => outbound,
-            None => self.forwarded(authorized, claim.binding(), true)?,
+            None => Ok(self.forwarded(authorized, claim.binding(), true)?),
         };
         Ok(Next::Claim(claim, outbound))
     }
@@ -333,7 +339,8 @@ impl Exchange<'_> {
             _ => {
                 let workspace = identity.verified().and_then(Verified::workspace);
                 let catalog = tools.catalog(workspace.map(|id| &**id));
-                native::answer(&route.policy, catalog, *message).map(Next::Own)
+                let headers = self.request.headers();
+                native::answer(&route.policy, catalog, *message, headers).map(Next::Own)
             }
         }
     }

@@ -1,6 +1,8 @@
 //! What the gateway answers as an MCP server of its own tools (EFFECTS section 1), in both eras:
 //! sessions that begin with `initialize`, and MCP 2026-07-28, where every request stands alone.
 
+use std::borrow::Cow;
+
 use super::InputSchema;
 use crate::claim::json::JsonText;
 use crate::claim::{Kind, Value};
@@ -58,9 +60,37 @@ enum Era {
     Stateless,
 }
 
-/// Answers every message of a client's that is no `tools/call`, as the server of this name.
+/// The refusal of a request by a revision that is not spoken here; none where it is. `header` is the
+/// request's `MCP-Protocol-Version`, which stands for a member that is missing.
+pub fn unspoken(message: Value<'_, '_>, header: Option<&str>) -> Option<Answer> {
+    message.get("method")?;
+    let id = message.get("id")?;
+    let version = version(message, header)?;
+    era(&version).is_none().then(|| unsupported(id.raw(), &version))
+}
+
+/// The revision that a request names, if any. What a client offers in `initialize` is agreed upon in
+/// the answer.
+fn version<'a>(message: Value<'_, 'a>, header: Option<&'a str>) -> Option<Cow<'a, str>> {
+    let params = message.get("params");
+    let named = params.and_then(|params| params.get("_meta")?.get(VERSION_MEMBER)?.as_str());
+    let initializes =
+        || message.get("method").and_then(Value::as_str).as_deref() == Some("initialize");
+    named.or_else(|| header.filter(|_| !initializes()).map(Cow::Borrowed))
+}
+
+fn era(version: &str) -> Option<Era> {
+    match version {
+        STATELESS_VERSION => Some(Era::Stateless),
+        _ => HANDSHAKE_VERSIONS.contains(&version).then_some(Era::Handshake),
+    }
+}
+
+/// Answers every message of a client's that is no `tools/call`, as the server of this name; `header`
+/// as in [`unspoken`].
 pub fn answer_to<'t>(
     message: Value<'_, '_>,
+    header: Option<&str>,
     server: &str,
     tools: impl Iterator<Item = Listed<'t>>,
 ) -> Answer {
@@ -70,13 +100,9 @@ pub fn answer_to<'t>(
     };
     let id = id.raw();
     let params = message.get("params");
-    let version = params.and_then(|params| params.get("_meta")?.get(VERSION_MEMBER)?.as_str());
-    let era = match version.as_deref() {
-        None => Era::Handshake,
-        Some(STATELESS_VERSION) => Era::Stateless,
-        Some(version) if HANDSHAKE_VERSIONS.contains(&version) => Era::Handshake,
-        Some(version) => return unsupported(id, version),
-    };
+    let version = version(message, header);
+    let era = version.as_deref().map_or(Some(Era::Handshake), era);
+    let Some(era) = era else { return unsupported(id, version.as_deref().unwrap_or_default()) };
     match (&*method, era) {
         ("tools/list", _) if has_cursor(params) => Answer::Message {
             status: 400,
@@ -212,7 +238,7 @@ mod tests {
     fn answered(message: &Json, tools: &[Listed<'_>]) -> Answer {
         let text = message.to_string();
         let document = Document::parse(text.as_bytes()).expect("JSON");
-        answer_to(document.root(), SERVER, tools.iter().copied())
+        answer_to(document.root(), None, SERVER, tools.iter().copied())
     }
 
     /// Status and response to a request of an era.
@@ -360,5 +386,27 @@ mod tests {
         }
         let params = json!({ "_meta": { VERSION_MEMBER: "2025-06-18" } });
         assert_eq!(asked(Era::Handshake, "ping", params, &[]).0, 200);
+    }
+
+    #[test]
+    fn a_header_names_the_revision_where_the_body_does_not() {
+        let refused = |message: &str, header| {
+            let document = Document::parse(message.as_bytes()).expect("JSON");
+            unspoken(document.root(), header).is_some()
+        };
+        let call = r#"{"id":1,"method":"tools/call","params":{"name":"a"}}"#;
+        assert!(refused(call, Some("1999-01-01")));
+        for header in [None, Some("2025-06-18"), Some("2026-07-28")] {
+            assert!(!refused(call, header), "{header:?}");
+        }
+        let named =
+            format!(r#"{{"id":1,"method":"a","params":{{"_meta":{{"{VERSION_MEMBER}":"x"}}}}}}"#);
+        assert!(refused(&named, Some("2025-06-18")), "the body decides");
+        assert!(!refused(r#"{"id":1,"method":"initialize"}"#, Some("2024-11-05")));
+        assert!(!refused(r#"{"method":"notifications/initialized"}"#, Some("x")));
+        let discover = Document::parse(br#"{"id":1,"method":"server/discover"}"#).expect("JSON");
+        let answer =
+            answer_to(discover.root(), Some(STATELESS_VERSION), SERVER, std::iter::empty());
+        assert!(matches!(answer, Answer::Message { status: 200, text } if text.contains("ttlMs")));
     }
 }

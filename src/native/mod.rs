@@ -15,7 +15,7 @@ mod text;
 
 pub use arguments::ArgumentMap;
 pub use error::{RenderError, TemplateError, TemplateProblem};
-pub use mcp::{Answer, HANDSHAKE_VERSIONS, Listed, STATELESS_VERSION, answer_to};
+pub use mcp::{Answer, HANDSHAKE_VERSIONS, Listed, STATELESS_VERSION, answer_to, unspoken};
 pub use result::{MAX_EXPLANATION_BYTES, MAX_SHOWN_BYTES, VendorReply, Verdict, tool_result};
 pub use schema::{ArgumentError, InputSchema, MAX_SCHEMA_BYTES, SchemaError};
 pub use template::{

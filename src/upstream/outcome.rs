@@ -142,6 +142,9 @@ pub enum UnknownReason {
     /// The status tells nothing: 5xx, 3xx, 1xx.
     #[error("the status does not tell whether the tool ran")]
     Status,
+    /// It is a rejection, after an attempt that may have taken effect.
+    #[error("an attempt before the rejected one may have taken effect")]
+    Before,
     /// The exchange broke off.
     #[error("{0}")]
     Broken(AmbiguousCause),

@@ -1,6 +1,6 @@
 //! Refusals of requests for receipts.
 
-use super::{Advice, Refusal};
+use super::{Advice, Allow, Refusal};
 
 impl Refusal {
     /// Receipts are written by the gateway alone.
@@ -11,6 +11,7 @@ impl Refusal {
             Advice::FixRequest,
             "Receipts can only be read; use GET.",
         )
+        .allow(Allow::Reading)
     }
 
     /// A query that asks for nothing that there is.

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{Advice, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Refusal};
+use super::{
+    Advice, Allow, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Refusal,
+};
 
 /// Before a body was read.
 impl Refusal {
@@ -192,6 +194,7 @@ impl Refusal {
             Advice::FixRequest,
             "This server answers POST alone: it has no stream to listen to and no session to end.",
         )
+        .allow(Allow::Post)
     }
 
     /// Params that the tool does not take.

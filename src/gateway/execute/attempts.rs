@@ -30,6 +30,8 @@ struct Attempts {
     spare: Option<Box<Outbound>>,
     /// An attempt was answered in a way that tells nothing: the call may have taken effect.
     after_unknown: bool,
+    /// The claim took up an unknown outcome again.
+    redispatched: bool,
     /// When the running attempt was reserved.
     started: Instant,
 }
@@ -130,7 +132,8 @@ impl KeyedCall {
         self.audit.dispatch(&mut outbound);
         let spare = self.claim.effect.is_some().then(|| Box::new(outbound.clone()));
         let started = Instant::now();
-        let mut attempts = Attempts { ticket, spare, after_unknown: false, started };
+        let redispatched = ticket.attempt() > 1;
+        let mut attempts = Attempts { ticket, spare, after_unknown: false, redispatched, started };
         let mut tried = self.attempt(&mut attempts, outbound).await;
         if let Some(outbound) = self.second(&mut attempts, &tried).await {
             tried = self.attempt(&mut attempts, outbound).await;
@@ -261,6 +264,10 @@ impl KeyedCall {
         let Replied { status, headers, finished, body } = replied;
         let outcome = match finished.outcome {
             Outcome::Complete(stored) => Outcome::Complete(self.routed(stored)),
+            // The caller is told what the record will say, not what the last status alone does.
+            Outcome::Released if attempts.after_unknown || attempts.redispatched => {
+                Outcome::Unknown(UnknownReason::Before)
+            }
             outcome => outcome,
         };
         // Cut short: to hand it on would be to pass a fragment off as the reply.

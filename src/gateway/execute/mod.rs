@@ -51,7 +51,9 @@ type Answer = oneshot::Sender<HttpResponse>;
 /// Runs the call in a task of its own and waits for the answer. Boxed, the call is handed from stage
 /// to stage, and its future to the task, without being copied: a task's future moves several times
 /// before it runs, and this one has kilobytes.
-pub async fn detached(call: Box<KeyedCall>, outbound: Outbound) -> HttpResponse {
+///
+/// A call that cannot be sent is refused where no record stands for it.
+pub async fn detached(call: Box<KeyedCall>, outbound: Result<Outbound, Refusal>) -> HttpResponse {
     let id = call.claim.id.clone();
     let (answer, answered) = oneshot::channel();
     rt::spawn(Box::pin(call.run(outbound, answer)));
@@ -89,9 +91,14 @@ fn refuse_call(claim: &Claim, refusal: Refusal, audit: Auditing) -> HttpResponse
 }
 
 impl KeyedCall {
-    async fn run(mut self: Box<Self>, outbound: Outbound, answer: Answer) {
+    async fn run(mut self: Box<Self>, outbound: Result<Outbound, Refusal>, answer: Answer) {
         let (outcome, refusal) = match self.begin().await {
-            Ok(Begun::First(ticket)) => return self.execute(ticket, outbound, answer).await,
+            Ok(Begun::First(ticket)) => {
+                return match outbound {
+                    Ok(outbound) => self.execute(ticket, outbound, answer).await,
+                    Err(refusal) => self.give_up(ticket, refusal, answer).await,
+                };
+            }
             Ok(Begun::Replay(stored)) => {
                 return deliver(answer, replay(&self.claim, &stored, self.audit));
             }
@@ -109,6 +116,14 @@ impl KeyedCall {
             }
         };
         self.audit.outcome(outcome);
+        self.refuse(refusal, answer);
+    }
+
+    /// Ends a claim whose call is not sent.
+    async fn give_up(mut self: Box<Self>, mut ticket: Ticket, refusal: Refusal, answer: Answer) {
+        self.audit.outcome(IdempotencyOutcome::First);
+        ticket.untried();
+        self.settle(ticket, Settlement::Release).await;
         self.refuse(refusal, answer);
     }
 

@@ -6,17 +6,19 @@ mod request;
 mod unkeyed;
 
 use actix_web::HttpResponse;
+use actix_web::http::header::HeaderMap;
 use actix_web::http::{StatusCode, header};
 use actix_web::web::Bytes;
 
+use super::era;
 use super::error::Refusal;
 use super::message::Message;
 use super::telling::Telling;
-use crate::native::{Answer, Listed, VendorReply, Verdict, answer_to, tool_result};
+use crate::native::{self, Answer, Listed, VendorReply, Verdict, answer_to, tool_result};
 use crate::policy::{Callable, Catalog, ServerPolicy, SideEffect};
 use crate::upstream::Outcome;
 
-pub use request::outbound;
+pub use request::{keyed_outbound, outbound};
 pub use unkeyed::{Unkeyed, call};
 
 /// The most bytes of a vendor's reply that become a tool's result.
@@ -36,13 +38,24 @@ pub fn answer(
     policy: &ServerPolicy,
     catalog: Option<&Catalog>,
     message: Option<&Message<'_, '_>>,
+    headers: &HeaderMap,
 ) -> Result<HttpResponse, Refusal> {
     let message = message.ok_or_else(Refusal::not_served)?;
     let tools = catalog.into_iter().flat_map(|catalog| catalog.0.values());
-    Ok(match answer_to(message.root(), &policy.name, tools.map(|callable| listed(callable))) {
+    let tools = tools.map(|callable| listed(callable));
+    Ok(said(answer_to(message.root(), era::version_in(headers), &policy.name, tools)))
+}
+
+/// The refusal of a message by a revision of MCP that these servers do not speak, if it is one.
+pub fn unspoken(message: &Message<'_, '_>, headers: &HeaderMap) -> Option<HttpResponse> {
+    native::unspoken(message.root(), era::version_in(headers)).map(said)
+}
+
+fn said(answer: Answer) -> HttpResponse {
+    match answer {
         Answer::Nothing => HttpResponse::Accepted().finish(),
         Answer::Message { status, text } => json(status, text.into()),
-    })
+    }
 }
 
 /// What an outcome says of the call.

@@ -29,8 +29,8 @@ pub fn outbound(
     call: &ToolCall<'_, '_>,
     key: Option<(&KeyBinding, &Key)>,
 ) -> Result<Outbound, Refusal> {
+    judge(callable, call)?;
     let arguments = call.params.get("arguments");
-    callable.schema.check(arguments).map_err(|error| unfit(&error.to_string()))?;
     let request = match &callable.arguments {
         None => render(&callable.request, arguments)?,
         Some(map) => mapped(&callable.request, map, arguments)?,
@@ -47,6 +47,32 @@ pub fn outbound(
     *outbound.uri_mut() = uri;
     *outbound.headers_mut() = headers;
     Ok(Outbound { request: outbound })
+}
+
+/// The same for a keyed call. What the route of a capability refuses is handed on, not refused: the
+/// route is resolved at the claim, and a record that stands answers whatever the route is now (EFFECTS
+/// section 4).
+///
+/// # Errors
+///
+/// As [`outbound`], save that.
+pub fn keyed_outbound(
+    callable: &Callable,
+    call: &ToolCall<'_, '_>,
+    key: Option<(&KeyBinding, &Key)>,
+) -> Result<Result<Outbound, Refusal>, Refusal> {
+    match outbound(callable, call, key) {
+        Err(refusal) if callable.capability => {
+            judge(callable, call)?;
+            Ok(Err(refusal))
+        }
+        made => made.map(Ok),
+    }
+}
+
+fn judge(callable: &Callable, call: &ToolCall<'_, '_>) -> Result<(), Refusal> {
+    let arguments = call.params.get("arguments");
+    callable.schema.check(arguments).map_err(|error| unfit(&error.to_string()))
 }
 
 fn render(

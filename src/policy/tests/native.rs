@@ -459,6 +459,13 @@ fn pins_and_addresses_move_no_slot_and_a_keys_workspace_does() {
     assert_eq!(watch.poll(), Polled::Loaded, "{:?}", watch.last_error());
     write("stripe.yaml", &STRIPE.1.replace("example/v1", "example/v2"));
     assert_eq!(watch.poll(), Polled::Loaded, "{:?}", watch.last_error());
+    let before = pinned("adyen");
+    let renamed = before.replace("id: main", "id: other");
+    assert_ne!(renamed, before);
+    write("acme.yaml", &renamed);
+    assert_eq!(watch.poll(), Polled::Failed, "the tool's name now means another account");
+    let error = watch.last_error().expect("refused");
+    assert!(error.contains("connection"), "{error}");
     write("acme.yaml", &pinned("adyen").replace("id: acme", "id: other"));
     assert_eq!(watch.poll(), Polled::Failed, "the key now selects another workspace");
     let error = watch.last_error().expect("refused");

@@ -58,19 +58,24 @@ struct End {
     /// How attempts ended, as lines.
     ends: String,
     at: String,
-    untried: bool,
+    /// The number of the attempt that was given up; 0 where it is not known.
+    untried: Option<u32>,
 }
 
 impl End {
     fn new(claim: &Claim, notes: &Notes) -> Self {
-        Self { ends: claim.untold(notes), at: claim.wall_time(), untried: notes.untried }
+        Self {
+            ends: claim.untold(notes),
+            at: claim.wall_time(),
+            untried: notes.untried.then_some(notes.attempt),
+        }
     }
 
     /// Arguments in the order of scripts/settle.lua.
     fn describe(&self, arguments: &mut Arguments) {
         arguments.push(&self.ends);
         arguments.push(&self.at);
-        arguments.push(if self.untried { "untried" } else { "" });
+        arguments.push(self.untried.map_or(String::new(), |number| number.to_string()));
     }
 }
 

@@ -9,6 +9,8 @@ use crate::support::{
 use serde_json::{Value, json};
 
 const KEY_ONE: &str = "idt_5c1f2a9b0e4d7c6a3b8f1d2e5a4c7b90";
+const KEY_TWO: &str = "idt_00000000000000000000000000000002";
+const KEY_THREE: &str = "idt_00000000000000000000000000000003";
 const ROUTE: &str = "dev.onceward/route";
 
 /// Two vendors that can serve `cap.charge`, and a workspace that pins one of them.
@@ -73,8 +75,12 @@ impl Market {
     }
 
     async fn pin(&self, connector: &str) {
+        self.rewrite(3, pinned(connector)).await;
+    }
+
+    async fn rewrite(&self, number: usize, document: Policy) {
         let before = self.gateway.status().await["policy"]["revision"].clone();
-        self.gateway.rewrite_policy(3, &pinned(connector).0.to_string());
+        self.gateway.rewrite_policy(number, &document.0.to_string());
         eventually("the policy to be taken over", || async {
             (self.gateway.status().await["policy"]["revision"] != before).then_some(())
         })
@@ -152,4 +158,32 @@ async fn a_released_call_takes_the_new_pin() {
     first.assert_first();
     assert_eq!(route_of(&first)["connector"], "bank");
     assert_eq!((market.shop.hits(), market.bank.hits()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_record_answers_where_todays_route_would_refuse_the_arguments() {
+    let market = Market::start(&json!({})).await;
+    market.shop.script(Reply::raw(json_reply(201, r#"{"id":"ch_1"}"#)));
+    let first = market.charge().await;
+    let other = of(KEY_1A, call("cap.charge", json!({"cents": 300}))).header(KEY, KEY_TWO);
+    market.shop.script(Reply::silent().reset());
+    market.gateway.send(&other).await.assert_refused(502, "upstream_disconnected");
+    let narrow = with_charge(connector("bank", &base_of(&market.bank)), |tool| {
+        tool["input_schema"]["properties"]["amount"]["maximum"] = json!(5);
+    });
+    market.rewrite(2, narrow).await;
+    market.pin("bank").await;
+    market.charge().await.assert_replays(&first);
+    let refused = market.gateway.send(&other).await;
+    refused.assert_refused(409, "idempotency_key_conflict");
+    assert_eq!(refused.json()["error"]["data"]["advice"], "reconcile");
+    // Without a record the route's refusal stands, and the key is free for what it takes.
+    let third = |cents: i64| {
+        let body = call("cap.charge", json!({ "cents": cents }));
+        of(KEY_1A, body).header(KEY, KEY_THREE)
+    };
+    market.gateway.send(&third(300)).await.assert_rpc_error(400, -32602);
+    market.bank.script(Reply::raw(json_reply(201, "{}")));
+    market.gateway.send(&third(5)).await.assert_first();
+    assert_eq!((market.shop.hits(), market.bank.hits()), (2, 1));
 }

@@ -69,6 +69,32 @@ async fn a_status_that_tells_nothing_is_an_error_result_that_says_so() {
 }
 
 #[tokio::test]
+async fn a_rejection_after_an_attempt_that_told_nothing_is_told_as_unknown() {
+    for (first, effect) in [
+        (reply(503, "{}"), json!({"retryable": [503]})),
+        (Reply::silent().reset(), json!({"on_unknown": "redispatch"})),
+    ] {
+        let shop = Shop::start(|tool| {
+            for (name, value) in effect.as_object().expect("an object") {
+                tool["effect"][name] = value.clone();
+            }
+        })
+        .await;
+        shop.vendor.script(first);
+        shop.vendor.script(reply(422, "{}"));
+        let mut told = shop.gateway.call("K1", charge("1")).await;
+        if told.status == 502 {
+            told = shop.gateway.call("K1", charge("1")).await;
+        }
+        assert_eq!(shop.vendor.hits(), 2);
+        let text = told.text();
+        assert!(text.contains("422") && text.contains("unknown"), "{text}");
+        assert!(!text.contains("rejected"), "{text}");
+        assert_eq!(receipts(&shop.gateway, "").await[0]["outcome"], "unknown");
+    }
+}
+
+#[tokio::test]
 async fn a_reply_that_breaks_off_or_is_half_its_json_is_unknown() {
     let cut = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{";
     for broken in [Reply::silent().close(), Reply::raw(cut).close(), reply(200, r#"{"id":"#)] {
@@ -209,8 +235,31 @@ async fn it_is_an_mcp_server_for_its_tools_and_nothing_else() {
     for method in ["GET", "DELETE"] {
         let refused = shop.gateway.send(&Request::new(method, "/mcp")).await;
         assert_eq!(refused.status, 405, "{method}: {}", refused.text());
+        assert_eq!(refused.header("Allow"), Some("POST"), "{method}");
     }
     assert_eq!(shop.vendor.hits(), 0);
+}
+
+#[tokio::test]
+async fn a_call_by_a_revision_that_is_not_spoken_is_not_sent() {
+    const VERSION: &str = "MCP-Protocol-Version";
+    let shop = shop().await;
+    let member = json!({"io.modelcontextprotocol/protocolVersion": "2030-01-01"});
+    let mut named: Value = serde_json::from_str(&charge("1")).expect("JSON");
+    named["params"]["_meta"] = member;
+    let by_header = Request::post(charge("1")).header(VERSION, "1999-01-01");
+    let by_body = Request::post(named.to_string())
+        .header(VERSION, "2030-01-01")
+        .header("Mcp-Method", "tools/call")
+        .header("Mcp-Name", "shop.charge");
+    for request in [by_header, by_body] {
+        for request in [request.clone(), request.header(KEY, "K1")] {
+            shop.gateway.send(&request).await.assert_rpc_error(400, -32022);
+        }
+    }
+    assert_eq!(shop.vendor.hits(), 0);
+    let spoken = Request::post(charge("1")).header(VERSION, "2025-06-18");
+    assert_eq!(shop.gateway.send(&spoken).await.status, 200);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Receipts: what was called, how often, and what came of it (EFFECTS section 6).
 
+use super::vendor::{KEY_1A, Shop};
 use super::{World, by_header, receipts};
 use crate::support::{Reply, Request, TOKEN_B, call, http, key_hash, pay};
 use serde_json::{Value, json};
@@ -129,4 +130,14 @@ async fn none_are_kept_where_none_are_wanted() {
     let gateway = setup.start().await;
     gateway.call("K1", pay()).await.assert_first();
     assert!(receipts(&gateway, "").await.is_empty());
+}
+
+#[tokio::test]
+async fn they_are_read_and_a_refusal_says_how() {
+    let shop = Shop::of_workspaces().await;
+    for method in ["POST", "DELETE", "OPTIONS"] {
+        let request = Request::new(method, "/receipts").bearer(KEY_1A);
+        let refused = shop.gateway.send(&request).await;
+        assert_eq!((refused.status, refused.header("Allow")), (405, Some("GET, HEAD")), "{method}");
+    }
 }

@@ -1,10 +1,12 @@
 -- Before scripts that settle.
--- ARGV: 9 how attempts ended, as lines for the receipt, 10 the time for it, 11 `untried` where the
--- last attempt is taken back: its number goes to the next. Or nothing.
+-- ARGV: 9 how attempts ended, as lines for the receipt, 10 the time for it, 11 the number of
+-- the attempt that was given up: it is taken back, and its number goes to the next, unless it was never
+-- reserved. 0 is the last one, whatever its number. Or nothing.
 
 local record = redis.call('HMGET', KEYS[1], 'state', 'ticket', 'until', 'attempts', 'receipt', 'again')
 local state, own, ends = record[1], record[2] == ticket, tonumber(record[3])
-local attempts, untried = tonumber(record[4] or 1), ARGV[11] ~= ''
+local attempts, given_up = tonumber(record[4] or 1), tonumber(ARGV[11])
+local untried = given_up == 0 or given_up == attempts
 
 local function tell_end(outcome)
   if not (record[5] and KEYS[12]) then return end

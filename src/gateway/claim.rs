@@ -16,7 +16,7 @@ use crate::claim::{
     scoped_key, vendor_key, workspace_principal_id, workspace_scope_id, workspace_scoped_key,
 };
 use crate::identity::{Identity, Principal, Verified};
-use crate::policy::{Effect, KeyBinding, Keys, OnUnknown, ServerPolicy};
+use crate::policy::{Effect, HexDigest, KeyBinding, Keys, OnUnknown, ServerPolicy};
 use crate::store::receipt::Opening;
 use crate::store::{Begin, Domain};
 use crate::upstream::RequestId;
@@ -44,7 +44,6 @@ pub struct Claim {
     pub telling: Telling,
     caller: Principal,
     session: Option<Box<str>>,
-    tool: Box<str>,
 }
 
 struct WorkspaceRecord {
@@ -131,7 +130,6 @@ pub fn claim(asking: Asking<'_, '_, '_>, key: Key) -> Result<Claim, Refusal> {
         telling,
         caller: verified.principal().clone(),
         session: session.map(Into::into),
-        tool: call.tool.as_ref().into(),
     })
 }
 
@@ -161,7 +159,7 @@ impl Claim {
             session: self.session.clone(),
             namespace: names.namespace.clone(),
             server: names.server.clone(),
-            tool: self.tool.clone(),
+            tool: self.destination.tool().into(),
             route: declared.and_then(Declared::facts),
             binding: declared.and_then(|declared| match (&declared.binding, &self.effect) {
                 (Some(binding), _) => Some(binding.clone()),
@@ -200,15 +198,13 @@ fn subject(principal: &Principal) -> Subject<'_> {
 
 /// EFFECTS section 4, "Redis layout".
 fn record_name(connection: Option<&str>, tool: &str, key: &Key, round: &Round) -> String {
-    let hex = |bytes: &[u8]| -> String {
-        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-    };
-    let (connection, tool) = (connection.unwrap_or(UNRESOLVED), hex(tool.as_bytes()));
+    let digest = |bytes: &[u8]| HexDigest(Sha256::digest(bytes).into());
+    let (connection, tool) = (connection.unwrap_or(UNRESOLVED), digest(tool.as_bytes()));
     let opening = format!("{connection}:{tool}:{}", key.as_str());
     if round.is_opening() {
         return opening;
     }
-    format!("{opening}:{}", hex(round.as_bytes()))
+    format!("{opening}:{}", digest(round.as_bytes()))
 }
 
 fn without_uid() -> Refusal {

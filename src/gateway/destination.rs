@@ -85,6 +85,14 @@ impl Destination {
         Self::Native(Arc::new(Native { callable: Arc::clone(callable), declared }))
     }
 
+    /// The tool, as it was called.
+    pub fn tool(&self) -> &str {
+        match self {
+            Self::Mcp { tool, .. } => tool,
+            Self::Native(native) => &native.callable.name,
+        }
+    }
+
     /// What the tool declares of its effect.
     pub fn effect(&self) -> Option<&Arc<Effect>> {
         match self {

@@ -33,7 +33,7 @@ use crate::claim::{Document, Key};
 use crate::identity::{Credentials, Identity, Peer, Verified};
 use crate::observe::IdempotencyOutcome;
 use crate::observe::trace::Stage;
-use crate::policy::{Callable, KeyBinding, Keys, ServerPolicy, Tool};
+use crate::policy::{Callable, Catalog, KeyBinding, Keys, Native, ServerPolicy, Tool};
 use crate::store::Known;
 
 /// Handles one request.
@@ -279,8 +279,7 @@ impl Exchange<'_> {
         let Some(native) = route.policy.target.native() else {
             return Called { tool: &call.tool, native: false, callable: None };
         };
-        let workspace = identity.verified().and_then(Verified::workspace);
-        let catalog = native.catalog(workspace.map(|id| &**id));
+        let catalog = catalog(native, identity);
         let callable = catalog.and_then(|catalog| catalog.0.get(call.tool.as_ref())).cloned();
         Called { tool: &call.tool, native: true, callable }
     }
@@ -337,9 +336,7 @@ impl Exchange<'_> {
                 Ok(Next::Vendor(Box::new(native::Unkeyed::new(callable, call, outbound))))
             }
             _ => {
-                let workspace = identity.verified().and_then(Verified::workspace);
-                let catalog = tools.catalog(workspace.map(|id| &**id));
-                let headers = self.request.headers();
+                let (catalog, headers) = (catalog(tools, identity), self.request.headers());
                 native::answer(&route.policy, catalog, *message, headers).map(Next::Own)
             }
         }
@@ -370,6 +367,12 @@ impl Exchange<'_> {
         let sent = Forwarded { head, body, message: *message, identity, key, keyed };
         Outbound::new(policy, upstream, &sent)
     }
+}
+
+/// The native tools that a caller may see.
+fn catalog<'n>(native: &'n Native, identity: &Identity) -> Option<&'n Catalog> {
+    let workspace = identity.verified().and_then(Verified::workspace);
+    native.catalog(workspace.map(|id| &**id))
 }
 
 /// What was found of a request that may pass.

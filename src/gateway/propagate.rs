@@ -54,11 +54,8 @@ pub fn body(
 pub fn into_json(body: Bytes, pointer: &Pointer, key: &Key) -> Result<Bytes, Refusal> {
     let document = Document::parse(&body).map_err(|error| Refusal::parse_error(&error))?;
     let text = JsonText::string(key.as_str());
-    let put = put(document.root(), pointer, &text);
-    Ok(match put.map_err(|error| key_in_the_way(pointer, error))? {
-        Cow::Owned(keyed) => keyed.into(),
-        Cow::Borrowed(_) => body.clone(),
-    })
+    let keyed = put(document.root(), pointer, &text);
+    Ok(owned(&body, keyed.map_err(|error| key_in_the_way(pointer, error))?))
 }
 
 fn key_in_the_way(pointer: &Pointer, error: PutError) -> Refusal {

@@ -147,7 +147,7 @@ impl Build<'_> {
                 }
             }
         }
-        for resolved in world.resolved(&workspace.id) {
+        for resolved in world.resolved(workspace) {
             if self.connectors.iter().any(|one| one.name == resolved.route.connector) {
                 let callable = capability(&resolved, self.trusts);
                 self.add(&mut catalog, callable, &whose);

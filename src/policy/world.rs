@@ -65,12 +65,11 @@ impl World {
     }
 
     /// The capabilities that a workspace can serve.
-    pub fn resolved(&self, workspace: &str) -> impl Iterator<Item = Resolved<'_>> {
-        let of_workspace = self.workspaces.iter().find(|one| *one.id == *workspace);
-        let routes = self.routes.get(workspace).into_iter().flatten();
+    pub fn resolved<'w>(&'w self, workspace: &'w Workspace) -> impl Iterator<Item = Resolved<'w>> {
+        let routes = self.routes.get(&workspace.id).into_iter().flatten();
         routes.filter_map(move |(name, connection)| {
             let capability = self.capabilities.get(name)?;
-            let connection = of_workspace?.connections.get(connection)?;
+            let connection = workspace.connections.get(connection)?;
             let leads = |route: &&Route| route.connector == connection.connector.name;
             let route = capability.routes.iter().find(leads)?;
             Some(Resolved { capability, route, connection })

@@ -11,17 +11,14 @@ use onceward::claim::{
     Begin, CompletionSeq, DispatchHash, Fence, Limits, Millis, Reply, RequestHash, Settled,
     TombstoneReason,
 };
-use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{Asked, Begun, ReceiptSettings, Store, Ticket};
+use onceward::store::redis::{RedisSettings, RedisStore};
+use onceward::store::{Asked, Begun, Store, Ticket};
 use redis::Commands;
 
 use crate::dispatches::DISPATCHES;
 use crate::hammer::{DOMAIN, Random, limits};
 use crate::naive::begin_on;
-use crate::redis_server::RedisServer;
-
-/// As in the histories of several threads.
-const FAR_OFF: u64 = 4_000_000_000_000_000;
+use crate::redis_server::{FAR_OFF, RedisServer, patient};
 
 const SEEDS: u64 = 25;
 const STEPS: u64 = 60;
@@ -46,15 +43,9 @@ impl World {
         let mut connection = server.connection();
         let () = connection.hset(domain(&prefix), "stamp", FAR_OFF).expect("the clock is set");
         let settings = RedisSettings {
-            url: RedisUrl::parse(&server.url()).expect("a URL"),
-            prefix: prefix.clone(),
-            lease,
-            wait_replicas: 0,
             connections: 1,
-            connect_timeout: Duration::from_secs(20),
-            timeout: Duration::from_secs(20),
             dispatch_margin: lease / 4,
-            receipts: ReceiptSettings::default(),
+            ..patient(&server.url(), &prefix, lease)
         };
         let store = RedisStore::start(limits, &settings, []).expect("a thread");
         let (asked, answered) = (Vec::new(), Vec::new());

@@ -5,22 +5,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use onceward::claim::Limits;
-use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{ReceiptSettings, Store};
+use onceward::store::Store;
+use onceward::store::redis::RedisStore;
 
 use crate::clock::ManualClock;
 use crate::hammer::{self, DOMAIN, Setting, crowded, limits};
-use crate::redis_server::RedisServer;
+use crate::redis_server::{FAR_OFF, RedisServer, patient};
 
 /// Of each store below.
 const HISTORIES: u64 = 60;
 
-/// A stamp that the server's clock does not reach in our time, in microseconds: from there on a
-/// domain's time is what the test makes it, and a microsecond for each script. The histories'
-/// milliseconds are longer than all their scripts.
-const FAR_OFF: u64 = 4_000_000_000_000_000;
-
-/// Makes stores, each under a prefix of its own.
+/// Makes stores, each under a prefix of its own. The histories' milliseconds are longer than all
+/// their scripts.
 fn redis(server: &RedisServer) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn Store> {
     let stores = AtomicU64::new(0);
     move |limits, clock| {
@@ -36,17 +32,7 @@ fn redis(server: &RedisServer) -> impl Fn(Limits, Arc<ManualClock>) -> Arc<dyn S
             move_on.arg(&domain).arg("stamp").arg(by * 1000);
             move_on.exec(&mut *connection).expect("the clock moves");
         });
-        let settings = RedisSettings {
-            url: RedisUrl::parse(&server.url()).expect("a URL"),
-            prefix,
-            lease: Duration::from_secs(3600),
-            wait_replicas: 0,
-            connections: 4,
-            connect_timeout: Duration::from_secs(20),
-            timeout: Duration::from_secs(20),
-            dispatch_margin: Duration::from_secs(1),
-            receipts: ReceiptSettings::default(),
-        };
+        let settings = patient(&server.url(), &prefix, Duration::from_secs(3600));
         RedisStore::start(limits, &settings, []).expect("a thread") as Arc<dyn Store>
     }
 }

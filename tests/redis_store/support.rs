@@ -11,20 +11,15 @@ use onceward::claim::{
     SlotKey,
 };
 use onceward::store::receipt::Opening;
-use onceward::store::redis::{RedisSettings, RedisStore, RedisUrl};
-use onceward::store::{
-    Asked, Begun, Domain, ReceiptQuery, ReceiptSettings, Settled, Store, Ticket,
-};
+use onceward::store::redis::{RedisSettings, RedisStore};
+use onceward::store::{Asked, Begun, Domain, ReceiptQuery, Settled, Store, Ticket};
 use redis::Commands;
 
 pub use crate::redis_server::RedisServer;
+use crate::redis_server::{FAR_OFF, patient};
 
 /// The server that begins are for.
 pub const UID: &str = "uid-1";
-
-/// A stamp that the server's clock does not reach in our time, in microseconds: from there on the
-/// domain's time is what the test makes it, and a microsecond for each script.
-const FAR_OFF: u64 = 4_000_000_000_000_000;
 
 /// In milliseconds: no test waits for one.
 pub const LEASE: u64 = 3600 * 1000;
@@ -55,17 +50,7 @@ pub fn room(entries: u32) -> Limits {
 }
 
 pub fn settings(url: &str) -> RedisSettings {
-    RedisSettings {
-        url: RedisUrl::parse(url).expect("a URL"),
-        prefix: "t:".to_owned(),
-        lease: Duration::from_millis(LEASE),
-        wait_replicas: 0,
-        connections: 4,
-        connect_timeout: Duration::from_secs(20),
-        timeout: Duration::from_secs(20),
-        dispatch_margin: Duration::from_secs(1),
-        receipts: ReceiptSettings::default(),
-    }
+    patient(url, "t:", Duration::from_millis(LEASE))
 }
 
 impl World {

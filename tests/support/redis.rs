@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use onceward::store::ReceiptSettings;
+use onceward::store::redis::{RedisSettings, RedisUrl};
 use tempfile::TempDir;
 
 /// How long a server may take to answer; never part of what a test asserts.
@@ -20,6 +22,25 @@ const FAKE_TIME: [(&str, &str); 4] = [
     ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
     ("DONT_FAKE_MONOTONIC", "1"),
 ];
+
+/// A stamp that the server's clock does not reach in our time, in microseconds: from there on a
+/// domain's time is what the test makes it, and a microsecond for each script.
+pub const FAR_OFF: u64 = 4_000_000_000_000_000;
+
+/// How a store connects whose test is not about time-outs.
+pub fn patient(url: &str, prefix: &str, lease: Duration) -> RedisSettings {
+    RedisSettings {
+        url: RedisUrl::parse(url).expect("a URL"),
+        prefix: prefix.to_owned(),
+        lease,
+        wait_replicas: 0,
+        connections: 4,
+        connect_timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(20),
+        dispatch_margin: Duration::from_secs(1),
+        receipts: ReceiptSettings::default(),
+    }
+}
 
 /// The program that is run as a server: `redis-server`, or what the environment says, as a Valkey.
 fn program() -> String {
